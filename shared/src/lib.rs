@@ -1,1 +1,24 @@
+//! What crosses between EdgeDyno's host and its agents.
+//!
+//! The host sends a [`wire::hello`], then [`wire::request`]s; the agent answers each, sends
+//! [`wire::event`]s while a repeat runs, and afterwards its [`wire::record`]s, which the host commits to
+//! its store and acknowledges. Everything here is plain data: fixed-width fields, no serde
+//! attributes, no I/O beyond `AsyncRead` and `AsyncWrite`.
 
+pub mod artifact;
+pub mod case;
+pub mod columns;
+pub mod device;
+pub mod folders;
+pub mod ids;
+pub mod order;
+pub mod repeat;
+pub mod telemetry;
+pub mod units;
+pub mod wire;
+
+/// SHA-256 over this crate's sources, in hex: host and agent must agree on it until 1.0.
+pub const SCHEMA_HASH_HEX: &str = env!("EDGEDYNO_SCHEMA_HASH");
+
+/// The version that host and agent are released under.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

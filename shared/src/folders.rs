@@ -1,0 +1,108 @@
+//! Where an agent keeps its state, worked out alike by host and agent.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Moves the state folder, and with it everything of the daemon.
+pub const STATE_VARIABLE: &str = "EDGEDYNO_AGENT_STATE";
+
+/// The service's socket, tried first unless the state folder was moved.
+pub const SERVICE_SOCKET: &str = "/run/edgedyno/agent.sock";
+
+/// Folders of one daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentFolders {
+    /// Queue, spool, identity, log, socket and lock.
+    pub state: PathBuf,
+    /// Arenas, on tmpfs.
+    pub runtime: PathBuf,
+    /// Whether the user moved the state folder, which makes the daemon independent of all others.
+    pub moved: bool,
+}
+
+/// No folder can be worked out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("neither {STATE_VARIABLE}, XDG_STATE_HOME nor HOME is set, so there is no state folder")]
+pub struct NoStateFolder;
+
+impl AgentFolders {
+    /// Works the folders out from the environment and the user's number.
+    pub fn from_env(
+        get: impl Fn(&str) -> Option<OsString>,
+        uid: u32,
+    ) -> Result<Self, NoStateFolder> {
+        let get = |name| get(name).filter(|value: &OsString| !value.is_empty());
+        let runtime_base = get("XDG_RUNTIME_DIR").map(|base| PathBuf::from(base).join("edgedyno"));
+        let runtime =
+            runtime_base.unwrap_or_else(|| PathBuf::from(format!("/dev/shm/edgedyno-{uid}")));
+        if let Some(state) = get(STATE_VARIABLE).map(PathBuf::from) {
+            // Two daemons of one user must not share arenas: the name follows the state folder.
+            let name = format!("state-{:016x}", fnv1a(state.as_os_str().as_encoded_bytes()));
+            return Ok(Self {
+                runtime: runtime.join(name),
+                state,
+                moved: true,
+            });
+        }
+        let state = get("XDG_STATE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| get("HOME").map(|home| PathBuf::from(home).join(".local/state")))
+            .ok_or(NoStateFolder)?
+            .join("edgedyno");
+        Ok(Self {
+            state,
+            runtime,
+            moved: false,
+        })
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.state.join("agent.sock")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("agent.lock")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.state.join("agent.log")
+    }
+}
+
+/// FNV-1a, 64 bit: a short name for a path, nothing more.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(vars: &[(&str, &str)]) -> Result<AgentFolders, NoStateFolder> {
+        let get = |name: &str| {
+            vars.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| OsString::from(v))
+        };
+        AgentFolders::from_env(get, 7)
+    }
+
+    #[test]
+    fn a_moved_state_folder_has_arenas_of_its_own() {
+        let a = folders(&[("EDGEDYNO_AGENT_STATE", "/a"), ("HOME", "/h")]).unwrap();
+        let b = folders(&[("EDGEDYNO_AGENT_STATE", "/b"), ("HOME", "/h")]).unwrap();
+        assert_eq!(a.state, PathBuf::from("/a"));
+        assert!(a.moved);
+        assert_ne!(a.runtime, b.runtime);
+    }
+
+    #[test]
+    fn state_falls_back_to_home_and_runtime_to_shared_memory() {
+        let f = folders(&[("HOME", "/h"), ("XDG_STATE_HOME", "")]).unwrap();
+        assert_eq!(f.state, PathBuf::from("/h/.local/state/edgedyno"));
+        assert_eq!(f.runtime, PathBuf::from("/dev/shm/edgedyno-7"));
+        assert_eq!(folders(&[]), Err(NoStateFolder));
+    }
+}

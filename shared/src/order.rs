@@ -1,0 +1,117 @@
+//! An order for one repeat: complete, keyed by the host, run by the agent without choosing anything.
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::ids::{RunId, Sha256};
+use crate::units::{Bytes, Nanos};
+
+/// Names one attempt of one repeat; an agent never runs the same key twice.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OrderKey {
+    pub run: RunId,
+    /// The case's key, as the host computed it.
+    pub case: Sha256,
+    pub repeat: u32,
+    pub attempt: u32,
+    pub pass: Pass,
+}
+
+impl OrderKey {
+    /// A file name for this key: unique, sortable, safe once the run id is well formed.
+    pub fn file_stem(&self) -> String {
+        let case = self.case.to_string();
+        format!(
+            "{}-{}-{:05}-{:03}-{}",
+            self.run,
+            &case[..16],
+            self.repeat,
+            self.attempt,
+            self.pass.name()
+        )
+    }
+}
+
+/// Whether anything inside the region was synchronised or traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Pass {
+    Honest,
+    /// Its trials never enter latency statistics.
+    Attributed,
+}
+
+impl Pass {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Honest => "honest",
+            Self::Attributed => "attributed",
+        }
+    }
+}
+
+/// One repeat to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatOrder {
+    pub key: OrderKey,
+    pub case: Case,
+    pub rules: Rules,
+    pub limits: Limits,
+    pub cold: ColdStart,
+    pub outputs: OutputWish,
+}
+
+/// When warm-up and measurement end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    pub warmup: WarmupRule,
+    pub measure: StopRule,
+}
+
+/// Warm-up ends when it is steady and one of the two minima is met, or at the maximum.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmupRule {
+    pub min_trials: u64,
+    pub min_time: Nanos,
+    pub max_time: Nanos,
+    /// False: the minima alone decide.
+    pub until_steady: bool,
+}
+
+/// Measurement ends when the duration is over and `min_trials` are in, or at `max_trials`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopRule {
+    pub duration: Nanos,
+    pub min_trials: u64,
+    pub max_trials: u64,
+}
+
+/// What ends a repeat by force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub load: Nanos,
+    /// For compilation, the cold trials and the first warm-up trial.
+    pub compile: Nanos,
+    /// A later trial may take this long, or `trial_factor` medians, whichever is longer.
+    pub trial: Nanos,
+    pub trial_factor: u32,
+    /// Data segment of the worker (RLIMIT_DATA).
+    pub memory: Option<Bytes>,
+}
+
+/// What is emptied before the worker starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ColdStart {
+    /// Nothing: pages of model and library may be cached from before.
+    FreshProcess,
+    /// Pages of model and library are dropped first.
+    PageCache,
+}
+
+/// What to do with the outputs of the last trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputWish {
+    /// Keep them as artifacts.
+    pub save: bool,
+    /// Compare with these tensors.
+    pub reference: Vec<crate::case::InputFile>,
+}
