@@ -1,1 +1,5 @@
+//! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
+pub mod board;
+pub mod exit;
+pub mod ui;
