@@ -2,4 +2,5 @@
 
 pub mod board;
 pub mod exit;
+pub mod plan;
 pub mod ui;
