@@ -22,6 +22,9 @@ pub struct Job {
 
 impl Job {
     pub fn file(&self, sha256: &Sha256) -> Option<&PathBuf> {
-        self.files.iter().find(|(hash, _)| hash == sha256).map(|(_, path)| path)
+        self.files
+            .iter()
+            .find(|(hash, _)| hash == sha256)
+            .map(|(_, path)| path)
     }
 }
