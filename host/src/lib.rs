@@ -1,1 +1,3 @@
+//! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
+pub mod stats;

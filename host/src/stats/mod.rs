@@ -1,0 +1,8 @@
+//! Statistics as pure functions over slices: no store, no clock, no text.
+//!
+//! Times are nanoseconds as the board stamped them (`i64`); derived series are `f64`. A function
+//! that cannot answer from what it was given returns `None`, never a zero.
+
+pub mod mean;
+pub mod quantile;
+pub mod value;
