@@ -3,6 +3,11 @@
 //! Times are nanoseconds as the board stamped them (`i64`); derived series are `f64`. A function
 //! that cannot answer from what it was given returns `None`, never a zero.
 
+pub mod autocorrelation;
+pub mod bound;
 pub mod mean;
 pub mod quantile;
 pub mod value;
+
+#[cfg(test)]
+mod simulate;
