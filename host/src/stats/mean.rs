@@ -33,7 +33,11 @@ pub fn geometric(values: &[f64]) -> Option<f64> {
 /// deviation of 0, a clock too coarse for the work) the arithmetic mean stands in: dropping the
 /// repeat would hide it, and 0 would claim a time nobody measured.
 pub fn over_repeats(statistics: &[f64]) -> Option<f64> {
-    geometric(statistics).or_else(|| arithmetic(statistics))
+    match statistics {
+        // Neither logarithm nor rounding between a lone repeat and its own figure.
+        [only] => Some(*only),
+        several => geometric(several).or_else(|| arithmetic(several)),
+    }
 }
 
 /// Natural logarithms, if every value has one; `None` when empty.

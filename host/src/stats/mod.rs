@@ -7,6 +7,7 @@ pub mod autocorrelation;
 pub mod bound;
 pub mod mean;
 pub mod quantile;
+pub mod summary;
 pub mod value;
 
 #[cfg(test)]

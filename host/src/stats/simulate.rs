@@ -47,3 +47,11 @@ pub(crate) fn ar1(n: usize, phi: f64, seed: u64) -> Vec<f64> {
         })
         .collect()
 }
+
+/// `n` log-normal latencies around `median` nanoseconds with log standard deviation `sigma`.
+pub(crate) fn latencies(n: usize, median: f64, sigma: f64, seed: u64) -> Vec<i64> {
+    white(n, seed)
+        .iter()
+        .map(|z| (median * (sigma * z).exp()) as i64)
+        .collect()
+}
