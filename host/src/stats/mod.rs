@@ -5,6 +5,7 @@
 
 pub mod autocorrelation;
 pub mod bound;
+pub mod interval;
 pub mod mean;
 pub mod quantile;
 pub mod summary;
