@@ -7,7 +7,10 @@ pub mod autocorrelation;
 pub mod bound;
 pub mod interval;
 pub mod mean;
+pub mod outlier;
 pub mod quantile;
+pub mod rate;
+pub mod steady;
 pub mod summary;
 pub mod value;
 
