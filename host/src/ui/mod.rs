@@ -1,0 +1,3 @@
+//! The only room that makes text for people.
+
+pub mod units;
