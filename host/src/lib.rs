@@ -3,4 +3,5 @@
 pub mod board;
 pub mod exit;
 pub mod plan;
+pub mod stats;
 pub mod ui;
