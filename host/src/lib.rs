@@ -1,1 +1,4 @@
+//! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
+pub mod near;
+pub mod store;
