@@ -1,0 +1,4 @@
+//! The only room that makes text for people.
+
+pub mod table;
+pub mod units;
