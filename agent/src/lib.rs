@@ -1,1 +1,20 @@
+//! The part of EdgeDyno that runs on the board.
+//!
+//! A trial's way through this crate: [`daemon`] takes an order from its queue and starts a [`worker`],
+//! which opens a [`backend`] and runs the [`trial`] loop; trials go into the [`arena`], from there to
+//! the spool, and on to the host.
 
+pub mod arena;
+mod args;
+pub mod backend;
+pub mod clock;
+pub mod daemon;
+mod disk;
+pub mod entry;
+pub mod facts;
+pub mod inputs;
+pub mod trial;
+pub mod worker;
+
+/// Names this build: a digest of the sources that run on the board, the target and the features.
+pub const BUILD_ID: &str = env!("EDGEDYNO_BUILD_ID");

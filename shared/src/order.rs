@@ -67,7 +67,7 @@ pub struct Rules {
     pub measure: StopRule,
 }
 
-/// Warm-up ends when it is steady and one of the two minima is met, or at the maximum.
+/// Warm-up ends when it is steady and both minima are met, or at the maximum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmupRule {
     pub min_trials: u64,

@@ -1,0 +1,251 @@
+//! One trial, and the runs of trials a repeat is made of.
+
+use edgedyno_shared::columns::{NULL, Role, Status};
+use edgedyno_shared::order::{StopRule, WarmupRule};
+use edgedyno_shared::units::Nanos;
+use edgedyno_shared::wire::failure::Failure;
+
+use super::steady::SteadyWatch;
+use crate::arena::ArenaWriter;
+use crate::backend::Runner;
+use crate::clock::Clock;
+
+/// Runs trials and writes each into the arena.
+pub struct TimedLoop<'a, C> {
+    clock: C,
+    runner: &'a mut dyn Runner,
+    arena: ArenaWriter,
+    /// Cells of the backend's own columns, made once.
+    extra: Vec<i64>,
+}
+
+/// A trial that the backend could not do, after its row was written.
+#[derive(Debug)]
+pub struct TrialFailed {
+    /// Counted from the repeat's first slot.
+    pub trial: u64,
+    pub failure: Failure,
+}
+
+/// How warm-up ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WarmupEnd {
+    pub trials: u64,
+    /// False: it reached its maximum before it was steady.
+    pub steady: bool,
+}
+
+impl<'a, C: Clock> TimedLoop<'a, C> {
+    /// `own_columns`: columns after the fixed ones.
+    pub fn new(
+        clock: C,
+        runner: &'a mut dyn Runner,
+        arena: ArenaWriter,
+        own_columns: usize,
+    ) -> Self {
+        Self {
+            clock,
+            runner,
+            arena,
+            extra: vec![NULL; own_columns],
+        }
+    }
+
+    /// Trials so far, whatever their role.
+    pub fn trials(&self) -> u64 {
+        self.arena.published()
+    }
+
+    /// One trial: prepared outside the region, timed, written.
+    #[inline]
+    pub fn trial(&mut self, role: Role) -> Result<Span, TrialFailed> {
+        let trial = self.arena.published();
+        if let Err(failure) = self.runner.prepare(trial) {
+            return Err(TrialFailed { trial, failure });
+        }
+        self.arena.reserve();
+        self.extra.fill(NULL);
+        let start = self.clock.now();
+        let result = self.runner.run(&mut self.extra);
+        let end = self.clock.now();
+        let status = if result.is_ok() {
+            Status::Ok
+        } else {
+            Status::Error
+        };
+        self.arena
+            .publish(role, start, end, status.code(), &self.extra);
+        match result {
+            Ok(()) => Ok(Span { start, end }),
+            Err(failure) => Err(TrialFailed { trial, failure }),
+        }
+    }
+
+    /// Warm-up by its rule; at least one trial.
+    pub fn warm_up(&mut self, rule: &WarmupRule) -> Result<WarmupEnd, TrialFailed> {
+        let begin = self.clock.now();
+        let mut watch = SteadyWatch::default();
+        let mut trials = 0;
+        loop {
+            let span = self.trial(Role::Warmup)?;
+            trials += 1;
+            let steady = watch.push(span.end - span.start) || !rule.until_steady;
+            let elapsed = span.end - begin;
+            if steady && trials >= rule.min_trials && elapsed >= rule.min_time {
+                return Ok(WarmupEnd {
+                    trials,
+                    steady: true,
+                });
+            }
+            if elapsed >= rule.max_time {
+                return Ok(WarmupEnd {
+                    trials,
+                    steady: !rule.until_steady,
+                });
+            }
+        }
+    }
+
+    /// The window. No allocation, no system call of ours from its first stamp to its last.
+    pub fn measure(&mut self, rule: &StopRule) -> Result<u64, TrialFailed> {
+        let mut trials = 0;
+        let mut begin = None;
+        while trials < rule.max_trials {
+            let span = self.trial(Role::Measure)?;
+            trials += 1;
+            let begin = *begin.get_or_insert(span.start);
+            if span.end - begin >= rule.duration && trials >= rule.min_trials {
+                break;
+            }
+        }
+        Ok(trials)
+    }
+}
+
+/// The two stamps of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub start: Nanos,
+    pub end: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::os::fd::AsFd;
+
+    use edgedyno_shared::wire::failure::FailureCode;
+
+    use super::*;
+    use crate::arena::reader::{ArenaReader, create};
+    use crate::inputs::Tensor;
+
+    /// Moves on by one microsecond each time it is read.
+    #[derive(Default)]
+    struct Ticking(Cell<i64>);
+
+    impl Clock for Ticking {
+        fn now(&self) -> Nanos {
+            self.0.set(self.0.get() + 1000);
+            Nanos(self.0.get())
+        }
+    }
+
+    struct FailsAt(u64, u64);
+
+    impl Runner for FailsAt {
+        fn run(&mut self, _extra: &mut [i64]) -> Result<(), Failure> {
+            self.1 += 1;
+            if self.1 == self.0 {
+                return Err(Failure::new(FailureCode::BackendError, "as told"));
+            }
+            Ok(())
+        }
+
+        fn outputs(&mut self) -> Result<Vec<Tensor>, Failure> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn with_loop<T>(
+        fails_at: u64,
+        act: impl FnOnce(&mut TimedLoop<'_, Ticking>) -> T,
+    ) -> (T, Vec<i64>) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = create(&folder.path().join("arena")).unwrap();
+        let arena = ArenaWriter::open(file.as_fd(), 4).unwrap();
+        let mut runner = FailsAt(fails_at, 0);
+        let result = act(&mut TimedLoop::new(
+            Ticking::default(),
+            &mut runner,
+            arena,
+            0,
+        ));
+        let mut slots = Vec::new();
+        ArenaReader::new(file, 4, 0).take(&mut slots).unwrap();
+        (result, slots)
+    }
+
+    fn rule(duration_us: i64, min: u64, max: u64) -> StopRule {
+        StopRule {
+            duration: Nanos(duration_us * 1000),
+            min_trials: min,
+            max_trials: max,
+        }
+    }
+
+    #[test]
+    fn measurement_ends_by_time_once_the_minimum_is_in() {
+        // Two clock reads a trial: trial k spans 2k-1 to 2k microseconds.
+        assert_eq!(with_loop(0, |l| l.measure(&rule(9, 1, 100)).unwrap()).0, 5);
+        assert_eq!(
+            with_loop(0, |l| l.measure(&rule(1, 11, 100)).unwrap()).0,
+            11
+        );
+        assert_eq!(with_loop(0, |l| l.measure(&rule(1000, 1, 7)).unwrap()).0, 7);
+    }
+
+    #[test]
+    fn a_failed_trial_is_a_row_and_ends_the_window() {
+        let (result, slots) = with_loop(3, |l| l.measure(&rule(1000, 1, 7)));
+        let failed = result.unwrap_err();
+        assert_eq!(
+            (failed.trial, failed.failure.code),
+            (2, FailureCode::BackendError)
+        );
+        let expected = [[3, 1000, 2000, 0], [3, 3000, 4000, 0], [3, 5000, 6000, 1]];
+        assert_eq!(slots, expected.concat());
+    }
+
+    #[test]
+    fn warm_up_needs_both_minima_and_stops_at_its_maximum() {
+        let rule = |min_us: i64, max_us: i64, until_steady| WarmupRule {
+            min_trials: 5,
+            min_time: Nanos(min_us * 1000),
+            max_time: Nanos(max_us * 1000),
+            until_steady,
+        };
+        let ends = |rule| with_loop(0, |l| l.warm_up(&rule).unwrap()).0;
+        assert_eq!(
+            ends(rule(1, 100, false)),
+            WarmupEnd {
+                trials: 5,
+                steady: true
+            }
+        );
+        assert_eq!(
+            ends(rule(31, 100, false)),
+            WarmupEnd {
+                trials: 16,
+                steady: true
+            }
+        );
+        assert_eq!(
+            ends(rule(1, 4, true)),
+            WarmupEnd {
+                trials: 2,
+                steady: false
+            }
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! Kernel interfaces: shared mappings, and processes that end with their parent.
+
+pub mod mapping;
+pub mod process;
