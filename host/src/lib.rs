@@ -2,6 +2,8 @@
 
 pub mod board;
 pub mod exit;
+pub mod near;
 pub mod plan;
 pub mod stats;
+pub mod store;
 pub mod ui;
