@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::store::{ErrorClass, StoreError};
+
 /// How the program ends; the constants are the only list of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Exit(u8);
@@ -145,6 +147,17 @@ impl From<anyhow::Error> for CommandError {
             causes: messages.collect(),
             hint: None,
         }
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        let exit = match error.class() {
+            ErrorClass::Argument => Exit::USAGE,
+            ErrorClass::Incompatible => Exit::INCOMPATIBLE,
+            ErrorClass::Unexpected => Exit::UNEXPECTED,
+        };
+        Self::new(exit, error.to_string()).hint_if(error.hint())
     }
 }
 

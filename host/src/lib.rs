@@ -1,6 +1,7 @@
 //! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
 pub mod board;
+pub mod drive;
 pub mod exit;
 pub mod near;
 pub mod plan;

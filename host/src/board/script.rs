@@ -5,7 +5,7 @@ use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_shared::wire::hello::{DaemonStatus, Hello};
-use edgedyno_shared::wire::record::SegmentHeader;
+use edgedyno_shared::wire::record::{Record, SegmentHeader};
 use edgedyno_shared::wire::request::{Reply, Request};
 use tokio::io::{AsyncWriteExt, DuplexStream};
 
@@ -66,6 +66,10 @@ impl FakeAgent {
 
     pub(crate) async fn segment(&mut self, header: &SegmentHeader) {
         self.write(&header.to_frame()).await;
+    }
+
+    pub(crate) async fn record(&mut self, sequence: u64, record: &Record) {
+        self.write(&record.to_frame(sequence).unwrap()).await;
     }
 
     /// Expects to be retired, and says that a repeat still runs.
