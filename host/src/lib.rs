@@ -1,1 +1,3 @@
+//! The EdgeDyno host: plans, drives boards, stores, compares and explains.
 
+pub mod model;

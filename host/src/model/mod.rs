@@ -1,0 +1,3 @@
+//! Models as files: what is in them, which bytes they are, how to make one, what to feed them.
+
+pub mod onnx;
