@@ -6,6 +6,7 @@ pub mod error;
 pub mod facts;
 pub mod identify;
 pub mod inspect;
+pub mod make;
 pub mod onnx;
 mod scan;
 mod wire;
