@@ -3,6 +3,7 @@
 pub mod board;
 pub mod drive;
 pub mod exit;
+pub mod model;
 pub mod near;
 pub mod plan;
 pub mod stats;
