@@ -5,6 +5,7 @@ pub mod drive;
 pub mod exit;
 pub mod model;
 pub mod near;
+pub mod options;
 pub mod plan;
 pub mod stats;
 pub mod store;
