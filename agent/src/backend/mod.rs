@@ -16,6 +16,9 @@ use crate::worker::job::Job;
 
 pub mod fake;
 pub mod null;
+pub mod onnx_graph;
+#[cfg(test)]
+mod onnx_writer;
 
 /// All backends, in the order they are listed to a user.
 pub static BACKENDS: &[&dyn Backend] = &[&null::Null, &fake::Fake];
