@@ -9,10 +9,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
-use edgedyno_shared::repeat::Dim;
+use edgedyno_shared::device::{Fact, Reading};
+use edgedyno_shared::repeat::{Dim, ModelInfo, TensorInfo};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 
 use crate::inputs::DType;
+use crate::inputs::resolve::{Declared, Resolved};
 
 /// What a runtime is told about before it loads the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +55,66 @@ impl ValueInfo {
             13 => DType::U64,
             _ => return None,
         })
+    }
+}
+
+impl ValueInfo {
+    /// As a repeat records it; `effective` once it is known.
+    pub fn describe(&self, effective: Option<Vec<u64>>) -> TensorInfo {
+        let dtype = self.dtype().map(|d| d.name().to_owned());
+        TensorInfo {
+            name: self.name.clone(),
+            dtype: dtype.unwrap_or_else(|| self.other_type()),
+            declared: self.dims.clone().unwrap_or_default(),
+            effective,
+        }
+    }
+
+    /// The name of a type that no tensor here has.
+    fn other_type(&self) -> String {
+        match self.elem_type {
+            0 => "no tensor".into(),
+            8 => "string".into(),
+            14 => "complex64".into(),
+            15 => "complex128".into(),
+            16 => "bf16".into(),
+            code => format!("ONNX type {code}"),
+        }
+    }
+}
+
+impl GraphFacts {
+    /// What [`crate::inputs::resolve`] asks for.
+    pub fn declared(&self) -> Vec<Declared> {
+        let declared = |i: &ValueInfo| Declared {
+            name: i.name.clone(),
+            dims: i.dims.clone(),
+        };
+        self.inputs.iter().map(declared).collect()
+    }
+
+    /// The model as a repeat records it, with the dimensions that were resolved for it.
+    pub fn describe(&self, resolved: &Resolved) -> ModelInfo {
+        let value = |dim: &Dim| match dim {
+            Dim::Fixed(value) => Some(*value),
+            Dim::Symbol(name) => resolved.symbols.get(name).copied(),
+            Dim::Unknown => None,
+        };
+        let known = |o: &ValueInfo| o.dims.as_ref()?.iter().map(value).collect();
+        let inputs = self.inputs.iter().zip(&resolved.shapes);
+        let fact = |name: &str, value: String| Fact {
+            name: name.into(),
+            value: Reading::Ok(value),
+        };
+        let mut facts = vec![fact("producer", self.producer.clone())];
+        facts.extend(self.opset.map(|version| fact("opset", version.to_string())));
+        ModelInfo {
+            inputs: inputs
+                .map(|(i, shape)| i.describe(Some(shape.clone())))
+                .collect(),
+            outputs: self.outputs.iter().map(|o| o.describe(known(o))).collect(),
+            facts,
+        }
     }
 }
 
