@@ -139,11 +139,14 @@ impl Segment {
     }
 
     pub(crate) fn events(&self, code: &str) -> Vec<&str> {
-        let text = |record| match record {
-            &Record::Event(ref event) if event.code == code => Some(event.text.as_str()),
+        let events = self.records.iter().filter_map(|record| match record {
+            Record::Event(event) => Some(event),
             _ => None,
-        };
-        self.records.iter().filter_map(text).collect()
+        });
+        events
+            .filter(|event| event.code == code)
+            .map(|event| event.text.as_str())
+            .collect()
     }
 }
 
