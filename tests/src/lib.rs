@@ -8,6 +8,7 @@
 pub mod assets;
 pub mod binaries;
 pub mod clock;
+pub mod deny;
 pub mod leftovers;
 pub mod process;
 pub mod redact;
@@ -15,6 +16,8 @@ pub mod runtime;
 pub mod sandbox;
 pub mod schema;
 pub mod skip;
+pub mod source;
+pub mod spdx;
 pub mod workspace;
 
 pub use binaries::binaries;
