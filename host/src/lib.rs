@@ -1,6 +1,9 @@
 //! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
 pub mod board;
+pub mod cli;
+pub mod clock;
+pub mod cmd;
 pub mod drive;
 pub mod exit;
 pub mod model;
