@@ -16,9 +16,22 @@ use crate::worker::job::Job;
 
 pub mod fake;
 pub mod null;
+pub mod onnx_graph;
+#[cfg(test)]
+mod onnx_writer;
+pub(crate) mod options;
+#[cfg(feature = "builtin")]
+pub mod rten;
+#[cfg(test)]
+pub(crate) mod testing;
 
 /// All backends, in the order they are listed to a user.
-pub static BACKENDS: &[&dyn Backend] = &[&null::Null, &fake::Fake];
+pub static BACKENDS: &[&dyn Backend] = &[
+    #[cfg(feature = "builtin")]
+    &rten::Rten,
+    &null::Null,
+    &fake::Fake,
+];
 
 /// The backend of that name.
 pub fn find(name: &str) -> Option<&'static dyn Backend> {
