@@ -6,10 +6,16 @@ pub mod clock;
 pub mod cmd;
 pub mod drive;
 pub mod exit;
+pub mod fields;
+pub mod findings;
+#[cfg(test)]
+mod golden;
 pub mod model;
 pub mod near;
 pub mod options;
 pub mod plan;
 pub mod stats;
 pub mod store;
+pub mod summary;
 pub mod ui;
+pub mod view;
