@@ -1,3 +1,4 @@
 //! The EdgeDyno host: plans, drives boards, stores, compares and explains.
 
 pub mod model;
+pub mod runtime;
