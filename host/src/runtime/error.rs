@@ -58,7 +58,7 @@ impl RuntimeError {
         match self {
             Self::Spec { .. } => "such as onnxruntime or onnxruntime==1.32.0",
             Self::UnknownRuntime { .. } => {
-                "install the vendor's library on the board and name it with --library"
+                "other runtimes come with the system of the board; see `edgedyno runtime list`"
             }
             Self::NoCacheFolder => "set EDGEDYNO_CACHE to a folder you may write to",
             Self::Cache { .. } => "check its permissions and the space left, or set EDGEDYNO_CACHE",
