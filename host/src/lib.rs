@@ -14,6 +14,7 @@ pub mod model;
 pub mod near;
 pub mod options;
 pub mod plan;
+pub mod runtime;
 pub mod stats;
 pub mod store;
 pub mod summary;
