@@ -53,6 +53,8 @@ impl Global {
 enum Command {
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Look into a model file, or make one
+    Model(cmd::model::ModelArgs),
 }
 
 /// Runs the command of this process's arguments.
@@ -75,6 +77,7 @@ pub fn main() -> Exit {
 fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Model(args) => cmd::model::run(args, &cli.global),
     }
 }
 

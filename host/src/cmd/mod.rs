@@ -1,5 +1,6 @@
 //! Commands: each parses, calls and prints; what they call knows nothing of the command line.
 
+pub mod model;
 pub mod run;
 pub mod summary;
 

@@ -2,6 +2,7 @@
 //! stderr.
 
 pub mod error;
+pub mod model;
 pub mod print;
 pub mod progress;
 pub mod table;
