@@ -53,6 +53,8 @@ impl Global {
 enum Command {
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Show what a run came to
+    Summary(cmd::summary::SummaryArgs),
 }
 
 /// Runs the command of this process's arguments.
@@ -75,6 +77,7 @@ pub fn main() -> Exit {
 fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Summary(args) => cmd::summary::run(args, &cli.global),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commands: each parses, calls and prints; what they call knows nothing of the command line.
 
+mod pick;
 pub mod run;
 pub mod summary;
 
