@@ -5,8 +5,13 @@
 //! the spool, and on to the host.
 
 pub mod arena;
+mod args;
 pub mod backend;
 pub mod clock;
+pub mod daemon;
+mod disk;
+pub mod entry;
+pub mod facts;
 pub mod inputs;
 pub mod trial;
 pub mod worker;

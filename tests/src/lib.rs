@@ -1,1 +1,26 @@
+//! The harness of the end-to-end tests: real binaries in a sandbox, real runtimes, real models.
+//!
+//! A test makes a [`Sandbox`], runs `edgedyno` in it as a user would, and looks at the exit code, at
+//! stdout (often JSON, held against a schema by [`schema`]) and at what is left on disk. What this
+//! machine cannot do is skipped out loud by [`skip()`]; with `EDGEDYNO_TEST_STRICT=1` (as in CI) only
+//! what is listed as impossible here may be.
 
+pub mod assets;
+pub mod binaries;
+pub mod clock;
+pub mod deny;
+pub mod leftovers;
+pub mod process;
+pub mod redact;
+pub mod runtime;
+pub mod sandbox;
+pub mod schema;
+pub mod skip;
+pub mod source;
+pub mod spdx;
+pub mod workspace;
+
+pub use binaries::binaries;
+pub use process::{Output, Running};
+pub use sandbox::Sandbox;
+pub use skip::{Need, skip};

@@ -1,0 +1,104 @@
+//! Where contents named by hash lie on this machine.
+//!
+//! A local user says it; the file must still be the one whose hash was taken (device, inode, size, time
+//! of change) whenever it is used.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::frame;
+use edgedyno_shared::wire::hello::schema_hash;
+use edgedyno_shared::wire::request::{ContentMap, MappedFile};
+
+use crate::disk;
+
+/// The known contents; on disk too, so that a queue can be worked off after a restart.
+#[derive(Debug)]
+pub struct Contents {
+    folder: PathBuf,
+    known: BTreeMap<Sha256, ContentMap>,
+}
+
+impl Contents {
+    pub fn open(state: &Path) -> io::Result<Self> {
+        let folder = state.join("contents");
+        disk::private_folder(&folder)?;
+        let mut known = BTreeMap::new();
+        for name in disk::names(&folder, ".map")? {
+            let bytes = fs::read(folder.join(&name))?;
+            let map = bytes
+                .strip_prefix(&schema_hash())
+                .map(|rest| frame::decode::<ContentMap>(0, rest));
+            match map {
+                Some(Ok(map)) => drop(known.insert(map.sha256, map)),
+                _ => disk::remove(&folder.join(&name))?,
+            }
+        }
+        Ok(Self { folder, known })
+    }
+
+    /// Remembers a content.
+    ///
+    /// # Errors
+    /// When a file is not what it is said to be, or the map cannot be kept.
+    pub fn learn(&mut self, map: ContentMap) -> Result<(), Failure> {
+        if map.files.is_empty() {
+            return Err(Failure::new(
+                FailureCode::Protocol,
+                "a content without a file",
+            ));
+        }
+        map.files.iter().try_for_each(check)?;
+        if self.known.get(&map.sha256) == Some(&map) {
+            return Ok(());
+        }
+        let mut bytes = schema_hash().to_vec();
+        let body = postcard::to_stdvec(&map).map_err(|why| storage(&io::Error::other(why)))?;
+        bytes.extend(body);
+        let path = self.folder.join(format!("{}.map", map.sha256));
+        disk::write_whole(&path, &bytes).map_err(|why| storage(&why))?;
+        self.known.insert(map.sha256, map);
+        Ok(())
+    }
+
+    /// The file of a content, checked to be still the same.
+    pub fn find(&self, sha256: &Sha256) -> Result<PathBuf, Failure> {
+        let Some(map) = self.known.get(sha256) else {
+            let detail = format!("content {sha256} is not known on this board");
+            return Err(Failure::new(FailureCode::NotFound, detail));
+        };
+        map.files.iter().try_for_each(check)?;
+        Ok(PathBuf::from(&map.files[0].path))
+    }
+}
+
+fn storage(why: &io::Error) -> Failure {
+    Failure::new(
+        FailureCode::StorageFull,
+        format!("the agent's state folder cannot be written: {why}"),
+    )
+}
+
+fn check(file: &MappedFile) -> Result<(), Failure> {
+    let found = fs::metadata(&file.path).map_err(|why| {
+        Failure::new(
+            FailureCode::NotFound,
+            format!("{} cannot be read: {why}", file.path),
+        )
+    })?;
+    let modified = found.mtime() * 1_000_000_000 + found.mtime_nsec();
+    let same = found.dev() == file.device
+        && found.ino() == file.inode
+        && found.len() == file.bytes
+        && modified == file.modified_ns;
+    if same {
+        return Ok(());
+    }
+    let detail = format!("{} changed since its hash was taken", file.path);
+    Err(Failure::new(FailureCode::NotFound, detail).hint("start the run again"))
+}

@@ -1,0 +1,32 @@
+//! What this board is: CPUs, memory, facts, backends with the libraries found for them.
+
+use std::rc::Rc;
+
+use edgedyno_shared::device::DeviceInfo;
+use edgedyno_shared::ids::BuildId;
+
+use super::runtimes;
+use super::state::Daemon;
+use crate::backend::BACKENDS;
+
+/// Reads everything now; libraries that were looked at before are not opened again.
+pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
+    let mut backends = Vec::new();
+    for backend in BACKENDS {
+        let mut info = backend.info();
+        info.runtimes = runtimes::find_all(daemon, *backend).await;
+        backends.push(info);
+    }
+    DeviceInfo {
+        agent_version: edgedyno_shared::VERSION.into(),
+        build: BuildId(crate::BUILD_ID.into()),
+        boot: daemon.boot,
+        os: std::env::consts::OS.into(),
+        arch: std::env::consts::ARCH.into(),
+        cpus: daemon.kernel.cpus(),
+        allowed_cpus: daemon.allowed_cpus.clone(),
+        memory_total: daemon.kernel.memory_total(),
+        facts: daemon.kernel.environment(),
+        backends,
+    }
+}

@@ -1,0 +1,18 @@
+//! The daemon: one for each state folder. It owns queue, spool, arenas and the right to measure.
+//!
+//! [`serve`] starts it and ends it, [`session`] speaks with a host, [`executor`] runs the queue in order,
+//! and what must survive lies in [`queue`], [`spool`], [`contents`] and [`repeat_folder`].
+
+pub mod contents;
+pub mod executor;
+pub mod inventory;
+pub mod measure_lock;
+pub mod queue;
+pub mod recover;
+pub mod relay;
+pub mod repeat_folder;
+pub mod runtimes;
+pub mod serve;
+pub mod session;
+pub mod spool;
+pub mod state;

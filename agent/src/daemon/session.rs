@@ -1,0 +1,324 @@
+//! One connection: hello, requests and their replies, events, and the spooled repeats of its store.
+
+use std::io;
+use std::rc::Rc;
+
+use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::order::RepeatOrder;
+use edgedyno_shared::wire::event::Event;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
+use edgedyno_shared::wire::hello::{Hello, Verdict};
+use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{broadcast, mpsc};
+
+use super::state::{Daemon, News, SessionCount};
+use super::{inventory, runtimes};
+use crate::backend::{self, Candidate};
+use crate::worker::supervise::Cancel;
+
+/// Orders an agent keeps for one store at most.
+const QUEUE_LIMIT: usize = 256;
+
+/// What the carrier knows of the other side.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// A process of the daemon's own user on this machine that is no relay: it may name local paths.
+    pub may_name_paths: bool,
+}
+
+/// Serves one connection to its end.
+pub async fn serve<R, W>(daemon: Rc<Daemon>, mut read: R, write: W, peer: Peer)
+where
+    R: AsyncRead + Unpin + 'static,
+    W: AsyncWrite + Unpin + 'static,
+{
+    let _count = SessionCount::new(&daemon);
+    let (out, frames) = mpsc::channel(64);
+    let writer = tokio::task::spawn_local(write_frames(write, frames));
+    let mut session = Session {
+        daemon,
+        out,
+        peer,
+        store: None,
+        replay: None,
+    };
+    if let Err(why) = session.talk(&mut read).await {
+        tracing::info!("a session ended: {why}");
+    }
+    if let Some(replay) = session.replay.take() {
+        replay.abort();
+    }
+    drop(session);
+    // What was answered is still written; a host that does not read is not waited for.
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(2), writer).await;
+}
+
+async fn write_frames<W: AsyncWrite + Unpin>(mut to: W, mut frames: mpsc::Receiver<Frame>) {
+    while let Some(frame) = frames.recv().await {
+        let written = frame::write(&mut to, &frame).await;
+        if written.is_err() || frames.is_empty() && to.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Session {
+    daemon: Rc<Daemon>,
+    out: mpsc::Sender<Frame>,
+    peer: Peer,
+    /// Set by a hello that was welcome.
+    store: Option<StoreId>,
+    replay: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Session {
+    async fn talk<R: AsyncRead + Unpin>(&mut self, read: &mut R) -> Result<(), FrameError> {
+        loop {
+            let limit = match self.store {
+                Some(_) => frame::LIMIT,
+                None => frame::LIMIT_BEFORE_AUTHENTICATION,
+            };
+            let Some(frame) = frame::read(read, limit).await? else {
+                return Ok(());
+            };
+            self.take(frame).await?;
+        }
+    }
+
+    async fn take(&mut self, frame: Frame) -> Result<(), FrameError> {
+        match (frame.kind, self.store) {
+            (kind::HELLO, None) => self.hello(&frame).await,
+            (kind::STATUS, _) => {
+                self.send(self.daemon.status().to_frame(kind::STATUS_REPLY))
+                    .await
+            }
+            (kind::RETIRE, _) => {
+                self.daemon.retiring.set(true);
+                self.daemon.wake.notify_one();
+                self.send(self.daemon.status().to_frame(kind::RETIRE_REPLY))
+                    .await
+            }
+            (kind::RELAY, None) => {
+                self.peer.may_name_paths = false;
+                Ok(())
+            }
+            (kind::REQUEST, Some(store)) => {
+                let (number, request): (u64, Request) = frame.decode()?;
+                let reply = self.answer(store, request).await;
+                self.send(Frame::encode(kind::REPLY, &(number, reply))?)
+                    .await
+            }
+            (unknown, _) => {
+                self.send(Frame {
+                    kind: kind::UNSUPPORTED,
+                    payload: vec![unknown],
+                })
+                .await
+            }
+        }
+    }
+
+    async fn send(&self, frame: Frame) -> Result<(), FrameError> {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.out.send(frame).await.map_err(gone)?;
+        Ok(())
+    }
+
+    async fn hello(&mut self, frame: &Frame) -> Result<(), FrameError> {
+        let host = Hello::parse(&frame.payload).map_err(io::Error::other)?;
+        let own = Hello::new(BuildId(crate::BUILD_ID.into()), StoreId::NONE);
+        let reply = own.answer(&host);
+        if reply.verdict == Verdict::Welcome {
+            self.store = Some(host.store);
+            // Listening starts before the spool is read, so that nothing sealed between is missed.
+            let news = self.daemon.news.subscribe();
+            let task = feed(Rc::clone(&self.daemon), host.store, self.out.clone(), news);
+            self.send(reply.to_frame()).await?;
+            self.replay = Some(tokio::task::spawn_local(task));
+            return Ok(());
+        }
+        self.send(reply.to_frame()).await
+    }
+
+    async fn answer(&self, store: StoreId, request: Request) -> Result<Reply, Failure> {
+        let daemon = &self.daemon;
+        match request {
+            Request::Info => Ok(Reply::Info(Box::new(inventory::read(daemon).await))),
+            Request::MapContent(map) => {
+                self.may_name_paths()?;
+                daemon.contents.borrow_mut().learn(map)?;
+                Ok(Reply::Done)
+            }
+            Request::ProbeRuntime { backend, path } => {
+                self.may_name_paths()?;
+                let backend = backend::find(&backend).ok_or_else(|| no_backend(&backend))?;
+                let candidate = Candidate {
+                    path: path.into(),
+                    origin: "asked for".into(),
+                };
+                Ok(Reply::Runtime(
+                    runtimes::look_at(daemon, backend, candidate).await,
+                ))
+            }
+            Request::Submit(orders) => {
+                own_store(store)?;
+                Ok(Reply::Submitted(
+                    orders.into_iter().map(|o| self.submit(store, o)).collect(),
+                ))
+            }
+            Request::Queue => Ok(Reply::Queue(daemon.entries(store))),
+            Request::Cancel { run, kill } => self.cancel(store, &run, kill),
+            Request::Acknowledge { segment } => {
+                own_store(store)?;
+                daemon.spool.acknowledge(store, segment).map_err(|why| {
+                    Failure::new(FailureCode::Internal, format!("segment {segment}: {why}"))
+                })?;
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    fn submit(&self, store: StoreId, order: RepeatOrder) -> OrderAnswer {
+        if !order.key.run.is_well_formed() {
+            let failure = Failure::new(FailureCode::Protocol, "run id is not well formed");
+            return OrderAnswer::Refused(failure);
+        }
+        if self.daemon.knows(store, &order.key) {
+            return OrderAnswer::Known;
+        }
+        if self.daemon.retiring.get() {
+            return OrderAnswer::Refused(Failure::new(FailureCode::Busy, "the agent is leaving"));
+        }
+        let mut queue = self.daemon.queue.borrow_mut();
+        if queue.entries().iter().filter(|e| e.store == store).count() >= QUEUE_LIMIT {
+            let detail = format!("{QUEUE_LIMIT} orders wait already");
+            return OrderAnswer::Refused(Failure::new(FailureCode::Backpressured, detail));
+        }
+        match queue.push(store, order) {
+            Ok(()) => {
+                self.daemon.wake.notify_one();
+                OrderAnswer::Accepted
+            }
+            Err(why) => {
+                let detail = format!("the agent's queue cannot be written: {why}");
+                OrderAnswer::Refused(Failure::new(FailureCode::StorageFull, detail))
+            }
+        }
+    }
+
+    fn cancel(
+        &self,
+        store: StoreId,
+        run: &edgedyno_shared::ids::RunId,
+        kill: bool,
+    ) -> Result<Reply, Failure> {
+        let running = self.daemon.running.borrow();
+        let own = running
+            .as_ref()
+            .filter(|r| r.store == store && r.key.run == *run);
+        if kill && let Some(running) = own {
+            // A repeat that has just ended has nobody left to hear it.
+            let _ = running.cancel.send(Cancel::Kill);
+        }
+        let number = running.as_ref().map(|r| r.number);
+        self.daemon
+            .queue
+            .borrow_mut()
+            .remove_run(store, run, number)
+            .map_err(|why| {
+                Failure::new(
+                    FailureCode::Internal,
+                    format!("the queue cannot be changed: {why}"),
+                )
+            })?;
+        Ok(Reply::Done)
+    }
+
+    fn may_name_paths(&self) -> Result<(), Failure> {
+        if self.peer.may_name_paths {
+            return Ok(());
+        }
+        let detail = "only a local user of the agent's own account may name files on the board";
+        Err(Failure::new(FailureCode::NotPermitted, detail))
+    }
+}
+
+fn own_store(store: StoreId) -> Result<(), Failure> {
+    if store == StoreId::NONE {
+        return Err(Failure::new(
+            FailureCode::Protocol,
+            "a host without a store can only ask",
+        ));
+    }
+    Ok(())
+}
+
+fn no_backend(name: &str) -> Failure {
+    Failure::new(
+        FailureCode::Unsupported,
+        format!("this agent has no backend `{name}`"),
+    )
+}
+
+/// Sends what waits in the spool of a store, then what is sealed and said while it listens.
+async fn feed(
+    daemon: Rc<Daemon>,
+    store: StoreId,
+    out: mpsc::Sender<Frame>,
+    mut news: broadcast::Receiver<(StoreId, News)>,
+) {
+    let mut sent = None;
+    loop {
+        if store != StoreId::NONE && send_sealed(&daemon, store, &out, &mut sent).await.is_err() {
+            return;
+        }
+        loop {
+            match news.recv().await {
+                Ok((of, News::Sealed)) if of == store => break,
+                Ok((of, News::Event(event))) if of == store => {
+                    if send_event(&out, &event).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(_) => {}
+                // Missed events are gone; a missed seal is found in the spool.
+                Err(broadcast::error::RecvError::Lagged(_)) => break,
+                Err(broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+async fn send_event(out: &mpsc::Sender<Frame>, event: &Event) -> Result<(), ()> {
+    let frame = Frame::encode(kind::EVENT, event).map_err(drop)?;
+    out.send(frame).await.map_err(drop)
+}
+
+async fn send_sealed(
+    daemon: &Daemon,
+    store: StoreId,
+    out: &mpsc::Sender<Frame>,
+    sent: &mut Option<u64>,
+) -> Result<(), ()> {
+    let waiting = daemon.spool.waiting(store).unwrap_or_default();
+    for segment in waiting {
+        if sent.is_some_and(|last| segment.number <= last) {
+            continue;
+        }
+        let Ok(frames) = daemon.spool.frames(store, segment.number) else {
+            // Another session of the same store acknowledged it meanwhile.
+            continue;
+        };
+        for frame in frames {
+            let Ok(frame) = frame else {
+                tracing::error!("segment {} of store {store} cannot be read", segment.number);
+                break;
+            };
+            out.send(frame).await.map_err(drop)?;
+        }
+        *sent = Some(segment.number);
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Finished repeats on disk until their host has committed them: one file each.
+//!
+//! `spool/STORE/NUMBER.seg` appears whole, by rename, and goes when it is acknowledged. Numbers grow and
+//! never repeat for a store, also after everything was deleted.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::order::OrderKey;
+use edgedyno_shared::repeat::RepeatEnd;
+use edgedyno_shared::wire::frame::{self, Frame};
+use edgedyno_shared::wire::record::{Record, SegmentHeader};
+
+use super::repeat_folder::RepeatFolder;
+use crate::disk;
+
+/// More unacknowledged bytes than this, and no new repeat starts.
+pub const QUOTA: u64 = 1 << 30;
+
+/// The spool folder.
+#[derive(Debug, Clone)]
+pub struct Spool {
+    root: PathBuf,
+}
+
+/// A finished repeat that waits for its host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    pub number: u64,
+    pub key: OrderKey,
+}
+
+impl Spool {
+    pub fn new(state: &Path) -> Self {
+        Self {
+            root: state.join("spool"),
+        }
+    }
+
+    fn folder(&self, store: StoreId) -> PathBuf {
+        self.root.join(store.to_string())
+    }
+
+    fn path(&self, store: StoreId, number: u64) -> PathBuf {
+        self.folder(store).join(format!("{number:020}.seg"))
+    }
+
+    /// Writes a repeat's records, its trials and its end as one durable file; returns its number.
+    pub fn seal(
+        &self,
+        folder: &RepeatFolder,
+        mut header: SegmentHeader,
+        mut end: RepeatEnd,
+    ) -> io::Result<u64> {
+        let place = self.folder(header.store);
+        disk::private_folder(&place)?;
+        header.segment = self.next_number(&place)?;
+        let path = self.path(header.store, header.segment);
+        disk::write_with(&path, |file| {
+            let mut out = BufWriter::with_capacity(1 << 20, file);
+            frame::write_blocking(&mut out, &header.to_frame())?;
+            let mut sequence = 0;
+            let mut put = |record: &Record| {
+                let frame = record.to_frame(sequence).map_err(io::Error::other)?;
+                sequence += 1;
+                frame::write_blocking(&mut out, &frame)
+            };
+            let records = folder.records()?;
+            records.iter().try_for_each(&mut put)?;
+            if let Some(columns) = columns_of(&records) {
+                let mut sealed = folder.sealed()?;
+                end.trials = sealed.slots(columns);
+                end.chunks = sealed.for_each_chunk(columns, |chunk| put(&Record::Chunk(chunk)))?;
+            }
+            put(&Record::End(end))?;
+            out.flush()
+        })?;
+        Ok(header.segment)
+    }
+
+    /// The next number, made durable before it is used.
+    fn next_number(&self, place: &Path) -> io::Result<u64> {
+        let counter = place.join("next");
+        let stored = match fs::read_to_string(&counter) {
+            Ok(text) => text.trim().parse().unwrap_or(0),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => 0,
+            Err(why) => return Err(why),
+        };
+        let last = disk::names(place, ".seg")?
+            .last()
+            .and_then(|name| number_of(name));
+        let number = stored.max(last.map_or(0, |n| n + 1));
+        disk::write_whole(&counter, (number + 1).to_string().as_bytes())?;
+        Ok(number)
+    }
+
+    /// Repeats of a store that wait, in order. A file whose header cannot be read is left out.
+    pub fn waiting(&self, store: StoreId) -> io::Result<Vec<Waiting>> {
+        let names = disk::names(&self.folder(store), ".seg")?;
+        let numbers = names.iter().filter_map(|name| number_of(name));
+        Ok(numbers
+            .filter_map(|number| self.waiting_one(store, number).ok())
+            .collect())
+    }
+
+    fn waiting_one(&self, store: StoreId, number: u64) -> io::Result<Waiting> {
+        let first = self.frames(store, number)?.next().transpose()?;
+        let header = first.and_then(|frame| SegmentHeader::parse(&frame.payload).ok());
+        let header = header.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        Ok(Waiting {
+            number,
+            key: header.key,
+        })
+    }
+
+    /// The frames of a segment as they go over the wire.
+    pub fn frames(
+        &self,
+        store: StoreId,
+        number: u64,
+    ) -> io::Result<impl Iterator<Item = io::Result<Frame>> + use<>> {
+        let mut from = BufReader::with_capacity(1 << 18, File::open(self.path(store, number))?);
+        Ok(std::iter::from_fn(move || {
+            frame::read_blocking(&mut from, frame::LIMIT)
+                .map_err(io::Error::other)
+                .transpose()
+        }))
+    }
+
+    /// Deletes what a host has committed; deleting it twice is no error.
+    pub fn acknowledge(&self, store: StoreId, number: u64) -> io::Result<()> {
+        disk::remove(&self.path(store, number))
+    }
+
+    /// Bytes and files that wait, of all stores.
+    pub fn load(&self) -> io::Result<(u64, u32)> {
+        let (mut bytes, mut files) = (0, 0);
+        for store in disk::names(&self.root, "")? {
+            let folder = self.root.join(store);
+            for name in disk::names(&folder, ".seg")? {
+                bytes += fs::metadata(folder.join(name)).map_or(0, |m| m.len());
+                files += 1;
+            }
+        }
+        Ok((bytes, files))
+    }
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    name.strip_suffix(".seg")?.parse().ok()
+}
+
+/// Columns of the repeat's own lane, once it has declared them.
+pub fn columns_of(records: &[Record]) -> Option<usize> {
+    records.iter().find_map(|record| match record {
+        Record::Schema { lane: 0, schema } => Some(schema.columns.len()),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::columns::TrialSchema;
+    use edgedyno_shared::ids::{BootId, RunId, Sha256};
+    use edgedyno_shared::order::Pass;
+    use edgedyno_shared::repeat::Outcome;
+    use edgedyno_shared::units::Nanos;
+
+    use super::super::repeat_folder;
+    use super::*;
+
+    const STORE: StoreId = StoreId([7; 16]);
+
+    fn sealed_repeat(base: &Path, spool: &Spool, repeat: u32) -> u64 {
+        let case = Sha256([1; 32]);
+        let key = OrderKey {
+            run: RunId("a".into()),
+            case,
+            repeat,
+            attempt: 0,
+            pass: Pass::Honest,
+        };
+        let header = repeat_folder::header(STORE, BootId(1), key);
+        let mut folder =
+            RepeatFolder::create(&base.join("run"), &base.join("spill"), &header).unwrap();
+        folder
+            .log(&Record::Schema {
+                lane: 0,
+                schema: TrialSchema::with(vec![]),
+            })
+            .unwrap();
+        folder
+            .sealed()
+            .unwrap()
+            .append(&[3, 10, 20, 0, 3, 30, 45, 0])
+            .unwrap();
+        let end = RepeatEnd {
+            outcome: Outcome::Complete,
+            wall_unix_ns: 0,
+            mono: Nanos(0),
+            environment: vec![],
+            trials: 0,
+            chunks: 0,
+        };
+        let number = spool.seal(&folder, header, end).unwrap();
+        folder.remove().unwrap();
+        number
+    }
+
+    #[test]
+    fn a_sealed_repeat_has_its_trials_between_schema_and_end() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        let number = sealed_repeat(base.path(), &spool, 0);
+        let frames: Vec<Frame> = spool
+            .frames(STORE, number)
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        let records: Vec<Record> = frames[1..]
+            .iter()
+            .map(|f| Record::parse(&f.payload).unwrap().1)
+            .collect();
+        let Record::Chunk(chunk) = &records[1] else {
+            panic!("{records:?}")
+        };
+        assert_eq!(chunk.columns().unwrap()[2], [20, 45]);
+        let Record::End(end) = &records[2] else {
+            panic!("{records:?}")
+        };
+        assert_eq!((end.trials, end.chunks), (2, 1));
+    }
+
+    #[test]
+    fn numbers_never_repeat_even_when_all_was_acknowledged() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        for expected in 0..3 {
+            assert_eq!(
+                sealed_repeat(base.path(), &spool, expected as u32),
+                expected
+            );
+            assert_eq!(spool.waiting(STORE).unwrap().len(), 1);
+            spool.acknowledge(STORE, expected).unwrap();
+            spool.acknowledge(STORE, expected).unwrap();
+            assert_eq!(spool.load().unwrap(), (0, 0));
+        }
+        assert_eq!(spool.waiting(StoreId([8; 16])).unwrap(), []);
+    }
+}

@@ -1,0 +1,140 @@
+//! What sessions and executor of one daemon share. All of it lives on the main thread.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use edgedyno_shared::folders::AgentFolders;
+use edgedyno_shared::ids::{BootId, StoreId};
+use edgedyno_shared::order::OrderKey;
+use edgedyno_shared::repeat::Stage;
+use edgedyno_shared::wire::event::Event;
+use edgedyno_shared::wire::hello::DaemonStatus;
+use edgedyno_shared::wire::request::{QueueEntry, QueueState};
+use tokio::sync::{Notify, broadcast, watch};
+
+use super::contents::Contents;
+use super::queue::Queue;
+use super::runtimes::Runtimes;
+use super::spool::Spool;
+use crate::facts::Kernel;
+use crate::worker::spawn::SelfExec;
+use crate::worker::supervise::Cancel;
+
+/// One daemon.
+pub struct Daemon {
+    pub folders: AgentFolders,
+    pub exec: SelfExec,
+    pub kernel: Kernel,
+    pub boot: BootId,
+    /// CPUs this process was given; workers and the daemon itself stay on them.
+    pub allowed_cpus: Vec<u16>,
+    pub spool: Spool,
+    pub queue: RefCell<Queue>,
+    pub contents: RefCell<Contents>,
+    pub runtimes: RefCell<Runtimes>,
+    pub running: RefCell<Option<Running>>,
+    /// Finish the running repeat, then leave.
+    pub retiring: Cell<bool>,
+    pub sessions: Cell<u32>,
+    /// Something to do for the executor, or a reason to look whether to leave.
+    pub wake: Notify,
+    /// Something to tell to sessions.
+    pub news: broadcast::Sender<(StoreId, News)>,
+}
+
+/// What happens while sessions listen.
+#[derive(Debug, Clone)]
+pub enum News {
+    Event(Event),
+    /// A segment of the store was sealed.
+    Sealed,
+}
+
+/// The repeat that runs.
+pub struct Running {
+    pub number: u64,
+    pub store: StoreId,
+    pub key: OrderKey,
+    pub stage: Stage,
+    pub cancel: watch::Sender<Cancel>,
+}
+
+impl Daemon {
+    pub fn status(&self) -> DaemonStatus {
+        let running = self.running.borrow().is_some();
+        let queued = self.queue.borrow().entries().len() - usize::from(running);
+        DaemonStatus {
+            process: std::process::id(),
+            sessions: self.sessions.get().min(255) as u8,
+            queued: queued as u32,
+            spooled: self.spool.load().map_or(0, |(_, files)| files),
+            running,
+        }
+    }
+
+    /// Whether a key is queued, running or spooled.
+    pub fn knows(&self, store: StoreId, key: &OrderKey) -> bool {
+        self.queue.borrow().contains(store, key)
+            || self
+                .spool
+                .waiting(store)
+                .is_ok_and(|waiting| waiting.iter().any(|w| w.key == *key))
+    }
+
+    /// Everything of a store, in the order it will reach or has reached the end.
+    pub fn entries(&self, store: StoreId) -> Vec<QueueEntry> {
+        let spooled = self.spool.waiting(store).unwrap_or_default();
+        let mut entries: Vec<QueueEntry> = spooled
+            .into_iter()
+            .map(|waiting| QueueEntry {
+                key: waiting.key,
+                state: QueueState::Spooled,
+            })
+            .collect();
+        let running = self.running.borrow();
+        let running = running.as_ref().map(|r| (r.number, r.stage));
+        for entry in self
+            .queue
+            .borrow()
+            .entries()
+            .iter()
+            .filter(|e| e.store == store)
+        {
+            let state = match running {
+                Some((number, stage)) if number == entry.number => QueueState::Running(stage),
+                _ => QueueState::Queued,
+            };
+            entries.push(QueueEntry {
+                key: entry.order.key.clone(),
+                state,
+            });
+        }
+        entries
+    }
+
+    /// Tells whoever listens for this store; nobody listening is fine.
+    pub fn tell(&self, store: StoreId, news: News) {
+        let _ = self.news.send((store, news));
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.sessions.get() == 0 && self.queue.borrow().entries().is_empty()
+    }
+}
+
+/// Counts a session for as long as it lives.
+pub struct SessionCount(Rc<Daemon>);
+
+impl SessionCount {
+    pub fn new(daemon: &Rc<Daemon>) -> Self {
+        daemon.sessions.set(daemon.sessions.get() + 1);
+        Self(Rc::clone(daemon))
+    }
+}
+
+impl Drop for SessionCount {
+    fn drop(&mut self) {
+        self.0.sessions.set(self.0.sessions.get() - 1);
+        self.0.wake.notify_one();
+    }
+}

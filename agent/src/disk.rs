@@ -1,0 +1,75 @@
+//! Small files that must be whole or not there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes a folder for this user alone, and refuses one that belongs to somebody else.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)?;
+    let found = fs::symlink_metadata(path)?;
+    let uid = nix::unistd::geteuid().as_raw();
+    if !found.is_dir() || found.uid() != uid {
+        let text = format!("{} is not a folder of user {uid}", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+/// Writes a file beside its place, makes it durable, and moves it there.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// [`write_whole`] for what is written piece by piece.
+pub(crate) fn write_with(
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let unfinished = path.with_extension("tmp");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&unfinished)?;
+    let written = fill(&mut file).and_then(|()| file.sync_all());
+    if let Err(why) = written {
+        // What is left of it only takes room.
+        let _ = fs::remove_file(&unfinished);
+        return Err(why);
+    }
+    fs::rename(&unfinished, path)?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Removes a file that may be gone already.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => Ok(()),
+    }
+}
+
+/// Names in a folder that end like `suffix`, sorted; none when there is no folder.
+pub(crate) fn names(folder: &Path, suffix: &str) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let names = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(suffix)).collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,122 @@
+//! The agent's entry, shared by its own binary and the host's hidden one.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use edgedyno_shared::folders::AgentFolders;
+use edgedyno_sys::kernel::process::inherited_fd;
+use tracing::Level;
+use tracing::subscriber::set_global_default;
+
+use crate::args::{self, Command, HELP, Serve};
+use crate::daemon::relay;
+use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE};
+use crate::disk;
+use crate::worker;
+use crate::worker::spawn::SelfExec;
+
+const USAGE: u8 = 2;
+const AGENT_FAILED: u8 = 4;
+
+/// A longer log is set aside at the next start; the one before that goes.
+const LOG_BYTES: u64 = 1 << 20;
+
+/// Runs the agent. `leading` are the words that bring a program of ours here again.
+pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> ExitCode {
+    let command = match args::parse(words) {
+        Ok(command) => command,
+        Err(why) => {
+            say(&format!("error: {why}\nhint: edgedyno-agent help\n"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    let result = match command {
+        Command::Help => io::stdout().write_all(HELP.as_bytes()),
+        Command::Version => {
+            let line = format!(
+                "edgedyno-agent {} build {}\n",
+                edgedyno_shared::VERSION,
+                crate::BUILD_ID
+            );
+            io::stdout().write_all(line.as_bytes())
+        }
+        Command::Worker { control, arena } => {
+            return match inherit(control, arena) {
+                Ok((control, arena)) => worker::entry::run(control, arena),
+                Err(_) => ExitCode::from(AGENT_FAILED),
+            };
+        }
+        Command::Serve(how) => serve(how, leading),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            tracing::error!("{why}");
+            say(&format!("error: {why}\n"));
+            ExitCode::from(AGENT_FAILED)
+        }
+    }
+}
+
+fn inherit(control: i32, arena: Option<i32>) -> io::Result<(UnixStream, Option<File>)> {
+    let control = UnixStream::from(inherited_fd(control)?);
+    let arena = arena.map(inherited_fd).transpose()?.map(File::from);
+    Ok((control, arena))
+}
+
+fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
+    let uid = nix::unistd::getuid().as_raw();
+    let folders =
+        AgentFolders::from_env(|name| std::env::var_os(name), uid).map_err(io::Error::other)?;
+    let exec = SelfExec::new(leading)?;
+    let patience = match how {
+        Serve::Relay => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            return runtime.block_on(relay::run(&folders, &exec));
+        }
+        Serve::Service => None,
+        Serve::OnDemandLocal => Some(LOCAL_PATIENCE),
+        Serve::OnDemandRelay => Some(RELAY_PATIENCE),
+    };
+    if patience.is_some() {
+        // Fails where this process leads a session already, which is what is wanted.
+        let _ = nix::unistd::setsid();
+    }
+    log_to(&folders, patience.is_some())?;
+    serve::run(folders, exec, patience).map_err(io::Error::other)
+}
+
+/// A daemon nobody watches writes its log beside its state; a service leaves it to its manager.
+fn log_to(folders: &AgentFolders, in_file: bool) -> io::Result<()> {
+    let log = tracing_subscriber::fmt()
+        .with_max_level(Level::INFO)
+        .with_ansi(false)
+        .with_target(false);
+    if in_file {
+        disk::private_folder(&folders.state)?;
+        let path = folders.log();
+        if std::fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES) {
+            std::fs::rename(&path, path.with_extension("log.1"))?;
+        }
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)?;
+        let log = log.with_writer(std::sync::Mutex::new(file)).finish();
+        set_global_default(log).map_err(io::Error::other)
+    } else {
+        set_global_default(log.with_writer(io::stderr).finish()).map_err(io::Error::other)
+    }
+}
+
+fn say(text: &str) {
+    // Nobody may be listening.
+    let _ = io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,322 @@
+//! What a worker does from its first message to its last.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use edgedyno_shared::columns::{Role, TrialSchema};
+use edgedyno_shared::order::ColdStart;
+use edgedyno_shared::repeat::{InputsUsed, Moment, RuntimeUsed, Stage, StageSpan, TextEvent};
+use edgedyno_shared::units::{Bytes, Nanos};
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::frame::{self, Frame};
+use edgedyno_shared::wire::record::Record;
+
+use super::job::Job;
+use super::message::{MESSAGE, Message, TASK, Task};
+use super::{bindings, memory, placement, probe};
+use crate::arena::ArenaWriter;
+use crate::arena::layout::FILE_BYTES;
+use crate::backend::{self, Runner, Runtime};
+use crate::clock::{Clock, Monotonic};
+use crate::trial::TimedLoop;
+use crate::trial::timed_loop::{TrialFailed, WarmupEnd};
+
+/// Takes a task over `control` and does it. The daemon reads the rest from messages and arena.
+pub fn run(control: UnixStream, arena: Option<File>) -> ExitCode {
+    let mut worker = Worker {
+        control,
+        stage: Stage::Spawn,
+        begun: Monotonic.now(),
+    };
+    match worker.task(arena) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The daemon is gone, and with it everybody who could be told.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+struct Worker {
+    control: UnixStream,
+    stage: Stage,
+    begun: Nanos,
+}
+
+/// What ends a repeat early: the backend, or the way to the daemon.
+enum Stop {
+    Failed(Failure),
+    Daemon(io::Error),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(why: io::Error) -> Self {
+        Self::Daemon(why)
+    }
+}
+
+impl Worker {
+    fn task(&mut self, arena: Option<File>) -> io::Result<()> {
+        self.send(&Message::Build(crate::BUILD_ID.into()))?;
+        let frame =
+            frame::read_blocking(&mut self.control, frame::LIMIT).map_err(io::Error::other)?;
+        let Some(frame) = frame.filter(|f| f.kind == TASK) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        match frame.decode().map_err(io::Error::other)? {
+            Task::Probe { backend, path } => {
+                self.send(&Message::Facts(probe::ask(&backend, path.as_ref())))?;
+            }
+            Task::Measure(job) => match self.measure(&job, arena) {
+                Ok(()) => {}
+                Err(Stop::Daemon(why)) => return Err(why),
+                Err(Stop::Failed(failure)) => {
+                    self.send(&Message::Failed {
+                        stage: self.stage,
+                        failure,
+                    })?;
+                }
+            },
+        }
+        self.send(&Message::Done)
+    }
+
+    fn measure(&mut self, job: &Job, arena: Option<File>) -> Result<(), Stop> {
+        let arena = arena.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        placement::bind_all(&job.cpus).map_err(|why| cannot_place(job, &why))?;
+        if let Some(limit) = job.order.limits.memory {
+            edgedyno_sys::kernel::process::set_data_limit(limit.0)?;
+        }
+        self.memory(Moment::Spawned, 0)?;
+        let runtime = self.open(job)?;
+        let runner = self.load_and_bind(runtime, job)?;
+        self.trials(runner, job, arena)
+    }
+
+    /// Reads the model once, so that loading does not time the disk, and opens the runtime.
+    fn open(&mut self, job: &Job) -> Result<Box<dyn Runtime>, Stop> {
+        let name = &job.order.case.backend;
+        let backend = backend::find(name).ok_or_else(|| {
+            Failure::new(
+                FailureCode::Unsupported,
+                format!("this agent has no backend `{name}`"),
+            )
+        })?;
+        if let Some(model) = &job.model {
+            self.enter(Stage::Read)?;
+            read_through(model).map_err(|why| {
+                let detail = format!("model {} cannot be read: {why}", model.display());
+                Failure::new(FailureCode::ModelUnreadable, detail)
+            })?;
+            self.leave()?;
+        }
+        self.enter(Stage::Dlopen)?;
+        let runtime = backend.open(job.library.as_deref())?;
+        if job.library.is_some() {
+            self.leave()?;
+        }
+        let mut facts = runtime.facts();
+        if let Some(reference) = &job.order.case.runtime {
+            facts.sha256 = reference.sha256;
+        }
+        let path = job.library.as_ref().map(|p| p.display().to_string());
+        self.record(Record::Runtime(RuntimeUsed { path, facts }))?;
+        self.memory(Moment::Dlopened, 0)?;
+        Ok(runtime)
+    }
+
+    fn load_and_bind(
+        &mut self,
+        runtime: Box<dyn Runtime>,
+        job: &Job,
+    ) -> Result<Box<dyn Runner>, Stop> {
+        self.enter(Stage::Load)?;
+        let mut model = runtime.load(job)?;
+        self.leave()?;
+        self.place(Moment::Loaded, job)?;
+        self.memory(Moment::Loaded, 0)?;
+        self.enter(Stage::Compile)?;
+        if model.compile()? {
+            self.leave()?;
+        }
+        self.enter(Stage::Bind)?;
+        let sets = bindings::make(model.info(), job)?;
+        let used = InputsUsed {
+            sha256: sets.sha256(),
+            sets: sets.sets.len() as u32,
+        };
+        self.record(Record::Inputs(used))?;
+        self.record(Record::Model(model.info().clone()))?;
+        for effective in model.effective() {
+            self.record(Record::Effective(effective))?;
+        }
+        let runner = model.bind(sets, job)?;
+        self.leave()?;
+        Ok(runner)
+    }
+
+    fn trials(&mut self, mut runner: Box<dyn Runner>, job: &Job, arena: File) -> Result<(), Stop> {
+        let own = runner.columns();
+        let own_columns = own.len();
+        let schema = TrialSchema::with(own);
+        schema
+            .check()
+            .map_err(|why| Failure::new(FailureCode::Unsupported, why.to_string()))?;
+        let columns = schema.columns.len();
+        self.record(Record::Schema { lane: 0, schema })?;
+        let arena = ArenaWriter::open(arena.as_fd(), columns)?;
+        let mut timed = TimedLoop::new(Monotonic, &mut *runner, arena, own_columns);
+
+        self.enter(Stage::Cold)?;
+        self.trial_result(timed.trial(Role::Cold))?;
+        // Thread pools that are made by the first trial are placed before the second.
+        self.place(Moment::BeforeWindow, job)?;
+        self.trial_result(timed.trial(Role::Cold))?;
+        self.leave()?;
+
+        self.enter(Stage::Warmup)?;
+        let end = self.trial_result(timed.warm_up(&job.order.rules.warmup))?;
+        self.leave()?;
+        self.warmup_end(end)?;
+        self.place(Moment::BeforeWindow, job)?;
+
+        self.enter(Stage::Measure)?;
+        let measured = timed.measure(&job.order.rules.measure);
+        self.trial_result(measured)?;
+        self.leave()?;
+
+        self.enter(Stage::Teardown)?;
+        let after = placement::read(Moment::AfterWindow, &job.cpus)?;
+        self.record(Record::Placement(after))?;
+        self.memory(Moment::AfterWindow, FILE_BYTES as u64)?;
+        self.outputs(&mut *runner, job)?;
+        drop(runner);
+        self.leave()?;
+        Ok(())
+    }
+
+    fn warmup_end(&mut self, end: WarmupEnd) -> io::Result<()> {
+        if end.steady {
+            return Ok(());
+        }
+        let text = format!(
+            "warm-up reached its maximum after {} trials and was not steady",
+            end.trials
+        );
+        let event = TextEvent {
+            lane: 0,
+            trial: None,
+            code: "warmup_not_steady".into(),
+            text,
+        };
+        self.record(Record::Event(event))
+    }
+
+    /// A failed trial becomes an event beside its row, and the end of the repeat.
+    fn trial_result<T>(&mut self, result: Result<T, TrialFailed>) -> Result<T, Stop> {
+        let failed = match result {
+            Ok(value) => return Ok(value),
+            Err(failed) => failed,
+        };
+        let event = TextEvent {
+            lane: 0,
+            trial: Some(failed.trial),
+            code: "trial_error".into(),
+            text: failed.failure.detail.clone(),
+        };
+        self.record(Record::Event(event))?;
+        Err(failed.failure.into())
+    }
+
+    fn outputs(&mut self, runner: &mut dyn Runner, job: &Job) -> Result<(), Stop> {
+        let tensors = runner.outputs()?;
+        for check in bindings::check(&tensors, job)? {
+            self.record(Record::Output(check))?;
+        }
+        if job.order.outputs.save {
+            for record in bindings::artifacts(&tensors) {
+                self.record(record)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, moment: Moment, job: &Job) -> Result<(), Stop> {
+        let placement = placement::read_and_bind(moment, &job.cpus);
+        let placement = placement.map_err(|why| cannot_place(job, &why))?;
+        Ok(self.record(Record::Placement(placement))?)
+    }
+
+    fn memory(&mut self, moment: Moment, arena: u64) -> io::Result<()> {
+        self.record(Record::Memory(memory::read(moment, Bytes(arena))))
+    }
+
+    /// Begins a stage. One that is never left did not happen, or failed.
+    fn enter(&mut self, stage: Stage) -> io::Result<()> {
+        self.stage = stage;
+        self.send(&Message::StageBegins {
+            stage,
+            at: Monotonic.now(),
+        })?;
+        // Sending is not part of the stage.
+        self.begun = Monotonic.now();
+        Ok(())
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        let span = StageSpan {
+            stage: self.stage,
+            start: self.begun,
+            end: Monotonic.now(),
+        };
+        self.send(&Message::StageEnds(span))
+    }
+
+    fn record(&mut self, record: Record) -> io::Result<()> {
+        self.send(&Message::Record(Box::new(record)))
+    }
+
+    fn send(&mut self, message: &Message) -> io::Result<()> {
+        let frame = Frame::encode(MESSAGE, message).map_err(io::Error::other)?;
+        frame::write_blocking(&mut self.control, &frame)
+    }
+}
+
+fn cannot_place(job: &Job, why: &io::Error) -> Failure {
+    let detail = format!("CPUs {:?} cannot be used: {why}", job.cpus);
+    Failure::new(FailureCode::SpawnFailed, detail).hint(
+        "a control group or a container may leave this process fewer CPUs than the machine has",
+    )
+}
+
+/// Reads a file to its end and forgets it: what is timed is the disk, or the page cache.
+fn read_through(path: &std::path::Path) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    while file.read(&mut buffer)? > 0 {}
+    Ok(())
+}
+
+/// Drops the cached pages of a file, so that the next read is a cold one.
+pub fn drop_pages(path: &std::path::Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    nix::fcntl::posix_fadvise(
+        &file,
+        0,
+        0,
+        nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED,
+    )?;
+    Ok(())
+}
+
+/// Whether the order asks for cold pages.
+pub fn wants_cold_pages(job: &Job) -> bool {
+    job.order.cold == ColdStart::PageCache
+}

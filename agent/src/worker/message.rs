@@ -1,0 +1,47 @@
+//! What daemon and worker say to each other over their socket pair.
+
+use edgedyno_shared::device::RuntimeFacts;
+use edgedyno_shared::repeat::{Stage, StageSpan};
+use edgedyno_shared::units::Nanos;
+use edgedyno_shared::wire::failure::Failure;
+use edgedyno_shared::wire::record::Record;
+use serde::{Deserialize, Serialize};
+
+use super::job::Job;
+
+/// Kind byte of a [`Task`] frame.
+pub const TASK: u8 = 1;
+/// Kind byte of a [`Message`] frame.
+pub const MESSAGE: u8 = 2;
+
+/// Sent by the daemon once, after the worker has named its build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    Measure(Box<Job>),
+    /// Opens a library only to ask what it is.
+    Probe {
+        backend: String,
+        path: String,
+    },
+}
+
+/// Sent by the worker, in the order things happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// The first message.
+    Build(String),
+    StageBegins {
+        stage: Stage,
+        at: Nanos,
+    },
+    StageEnds(StageSpan),
+    Record(Box<Record>),
+    /// Answer to [`Task::Probe`].
+    Facts(Result<RuntimeFacts, Failure>),
+    Failed {
+        stage: Stage,
+        failure: Failure,
+    },
+    /// All is told; the worker leaves.
+    Done,
+}

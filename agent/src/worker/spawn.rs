@@ -1,0 +1,85 @@
+//! Starts processes of this same program: workers, and the daemon itself.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use edgedyno_sys::kernel::process::{die_with_parent, inherit};
+
+/// Set by a test or an emulator: words before the program, such as `qemu-aarch64 -L SYSROOT`.
+pub const PREFIX_VARIABLE: &str = "EDGEDYNO_AGENT_PREFIX";
+
+/// How this program starts itself again.
+#[derive(Debug, Clone)]
+pub struct SelfExec {
+    /// An emulator and its arguments; empty on the machine's own architecture.
+    pub prefix: Vec<OsString>,
+    pub program: PathBuf,
+    /// Arguments before ours, such as `__agent` inside the host's binary.
+    pub leading: Vec<OsString>,
+}
+
+impl SelfExec {
+    /// Without a prefix the program is /proc/self/exe, so that a replaced file cannot start another
+    /// build; an emulator would take that for itself and needs the path.
+    pub fn new(leading: Vec<OsString>) -> io::Result<Self> {
+        let prefix = std::env::var_os(PREFIX_VARIABLE).unwrap_or_default();
+        let prefix: Vec<OsString> = prefix
+            .to_string_lossy()
+            .split_whitespace()
+            .map(OsString::from)
+            .collect();
+        let program = if prefix.is_empty() {
+            PathBuf::from("/proc/self/exe")
+        } else {
+            std::env::current_exe()?
+        };
+        Ok(Self {
+            prefix,
+            program,
+            leading,
+        })
+    }
+
+    /// The command for one of our own entries.
+    pub fn command(&self, entry: &str) -> Command {
+        let mut words = self.prefix.iter().cloned();
+        let mut command = match words.next() {
+            Some(emulator) => {
+                let mut command = Command::new(emulator);
+                command.args(words).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command.args(&self.leading).arg(entry);
+        command
+    }
+
+    /// A worker, not yet started: in its own process group, ended with this thread, its streams piped,
+    /// nothing on its standard input.
+    ///
+    /// The daemon's end of the socket pair is returned beside the command.
+    pub fn worker(&self, arena: Option<File>) -> io::Result<(Command, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = self.command("worker");
+        let control = inherit(&mut command, OwnedFd::from(theirs));
+        command.arg("--control").arg(control.to_string());
+        if let Some(arena) = arena {
+            let number = inherit(&mut command, OwnedFd::from(arena));
+            command.arg("--arena").arg(number.to_string());
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.process_group(0);
+        die_with_parent(&mut command);
+        Ok((command, ours))
+    }
+}

@@ -1,0 +1,378 @@
+//! The daemon with real workers: every end a worker can have is a row, and nothing finished is lost.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod client;
+
+use client::{Daemon, Host, STORE, order, wait_for};
+use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::order::RepeatOrder;
+use edgedyno_shared::repeat::{Moment, Outcome, Stage};
+use edgedyno_shared::units::{Bytes, Nanos};
+use edgedyno_shared::wire::failure::FailureCode;
+use edgedyno_shared::wire::frame::{Frame, kind};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello, Verdict};
+use edgedyno_shared::wire::record::Record;
+use edgedyno_shared::wire::request::{OrderAnswer, QueueState, Reply, Request};
+
+#[test]
+fn a_repeat_comes_back_whole_and_only_once() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let wanted = order(0, &[("latency_us", "200"), ("phases", "2")]);
+    assert_eq!(host.submit(vec![wanted.clone()]), [OrderAnswer::Accepted]);
+    let segment = host.segment();
+    assert_eq!(
+        (&segment.header.key, segment.header.store),
+        (&wanted.key, STORE)
+    );
+    assert_eq!(segment.end().outcome, Outcome::Complete);
+
+    let columns = segment.columns();
+    assert_eq!(columns.len(), 4 + 3);
+    let count = |role| columns[0].iter().filter(|r| **r == role).count();
+    assert_eq!(count(0), 2, "first and second run are cold");
+    assert!(count(2) >= 5 && count(3) >= 11, "{:?}", columns[0]);
+    assert!(
+        columns[1].windows(2).all(|pair| pair[0] < pair[1]),
+        "starts grow"
+    );
+    let regions = columns[1]
+        .iter()
+        .zip(&columns[2])
+        .map(|(start, end)| end - start);
+    let scripted = &columns[4];
+    assert!(
+        regions.zip(scripted).all(|(took, device)| took >= *device),
+        "the region holds the work"
+    );
+    assert_eq!(segment.end().trials as usize, columns[0].len());
+
+    let stages: Vec<Stage> = segment
+        .records
+        .iter()
+        .filter_map(|r| {
+            if let Record::Stage(span) = r {
+                Some(span.stage)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let expected = [
+        Stage::Load,
+        Stage::Bind,
+        Stage::Cold,
+        Stage::Warmup,
+        Stage::Measure,
+        Stage::Teardown,
+    ];
+    assert_eq!(stages, expected);
+    let moments: Vec<Moment> = segment
+        .records
+        .iter()
+        .filter_map(|r| {
+            if let Record::Memory(memory) = r {
+                Some(memory.moment)
+            } else {
+                None
+            }
+        })
+        .collect();
+    assert_eq!(
+        moments,
+        [
+            Moment::Spawned,
+            Moment::Dlopened,
+            Moment::Loaded,
+            Moment::AfterWindow
+        ]
+    );
+
+    assert_eq!(host.submit(vec![wanted.clone()]), [OrderAnswer::Known]);
+    host.acknowledge(&segment);
+    assert_eq!(host.ask(Request::Queue), Ok(Reply::Queue(vec![])));
+}
+
+#[test]
+fn what_is_not_acknowledged_is_sent_again_to_its_own_store_only() {
+    let daemon = Daemon::start(&["serve"]);
+    daemon.connect().submit(vec![order(0, &[])]);
+    let first = daemon.connect().segment();
+    let mut host = daemon.connect();
+    assert_eq!(host.segment().header, first.header);
+    let mut other = Host::raw(&daemon.socket());
+    other.hello(&Hello::new(BuildId("test".into()), StoreId([1; 16])));
+    assert_eq!(other.ask(Request::Queue), Ok(Reply::Queue(vec![])));
+    host.acknowledge(&first);
+    let mut host = daemon.connect();
+    assert_eq!(host.ask(Request::Queue), Ok(Reply::Queue(vec![])));
+}
+
+/// Runs one scripted fault and gives stage, code and detail of the row it became.
+fn row_of(
+    options: &[(&str, &str)],
+    change: impl FnOnce(&mut RepeatOrder),
+) -> (String, FailureCode, String) {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let mut wanted = order(0, options);
+    change(&mut wanted);
+    let after = order(1, &[]);
+    host.submit(vec![wanted, after]);
+    let segment = host.segment();
+    let (stage, failure) = segment.failure();
+    assert_eq!(
+        host.segment().end().outcome,
+        Outcome::Complete,
+        "the daemon goes on"
+    );
+    (stage.into(), failure.code, failure.detail.clone())
+}
+
+#[test]
+fn every_fault_is_a_row_with_stage_and_code() {
+    let cases = [
+        (
+            "error",
+            "7",
+            "measure",
+            FailureCode::BackendError,
+            "error 17",
+        ),
+        (
+            "error",
+            "load",
+            "load",
+            FailureCode::BackendError,
+            "error 17",
+        ),
+        ("crash", "load", "load", FailureCode::Crash, "SIGSEGV"),
+        ("crash", "7", "measure", FailureCode::Crash, "SIGSEGV"),
+        (
+            "abort",
+            "0",
+            "cold",
+            FailureCode::Crash,
+            "last words before the abort",
+        ),
+        ("kill", "3", "warmup", FailureCode::Killed, "cause unknown"),
+        ("exit", "bind", "bind", FailureCode::Exit, "exit code 3"),
+        (
+            "quiet_exit",
+            "compile",
+            "compile",
+            FailureCode::Exit,
+            "exit code 0",
+        ),
+    ];
+    for (fault, at, stage, code, words) in cases {
+        let row = row_of(
+            &[("fault", fault), ("at", at), ("latency_us", "100")],
+            |_| {},
+        );
+        assert_eq!(
+            (row.0.as_str(), row.1),
+            (stage, code),
+            "{fault} at {at}: {}",
+            row.2
+        );
+        assert!(row.2.contains(words), "{fault} at {at}: {}", row.2);
+    }
+}
+
+#[test]
+fn a_hang_is_ended_by_the_limit_of_its_stage() {
+    for (at, stage) in [
+        ("load", "load"),
+        ("1", "cold"),
+        ("4", "warmup"),
+        ("9", "measure"),
+    ] {
+        let row = row_of(
+            &[("fault", "hang"), ("at", at), ("latency_us", "100")],
+            |order| {
+                order.limits.load = Nanos::from_millis(300);
+                order.limits.compile = Nanos::from_millis(300);
+                order.limits.trial = Nanos::from_millis(300);
+            },
+        );
+        assert_eq!(
+            (row.0.as_str(), row.1),
+            (stage, FailureCode::Hang),
+            "at {at}: {}",
+            row.2
+        );
+    }
+}
+
+#[test]
+fn running_out_of_memory_under_a_limit_is_said_to_be_that() {
+    let row = row_of(&[("fault", "oom"), ("at", "3")], |order| {
+        order.limits.memory = Some(Bytes(256 << 20));
+    });
+    assert_eq!(row.1, FailureCode::OutOfMemory, "{}", row.2);
+    assert!(row.2.contains("268435456"), "{}", row.2);
+}
+
+#[test]
+fn trials_before_a_fault_are_kept() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    host.submit(vec![order(
+        0,
+        &[("fault", "crash"), ("at", "12"), ("latency_us", "50")],
+    )]);
+    assert_eq!(host.segment().columns()[0].len(), 12);
+}
+
+#[test]
+fn a_flood_on_the_streams_is_drained_and_its_end_kept() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    host.submit(vec![order(
+        0,
+        &[("flood_bytes", "8000000"), ("latency_us", "50")],
+    )]);
+    let segment = host.segment();
+    assert_eq!(segment.end().outcome, Outcome::Complete);
+    for code in ["stdout_tail", "stderr_tail"] {
+        let text = segment.events(code)[0];
+        assert!(
+            text.len() < 70_000 && text.contains("bytes in all"),
+            "{}",
+            text.len()
+        );
+    }
+}
+
+#[test]
+fn a_killed_daemon_hands_over_what_was_measured() {
+    let mut daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let mut long = order(0, &[("latency_us", "1000")]);
+    long.rules.measure.duration = Nanos::from_secs(60);
+    long.rules.measure.max_trials = 1_000_000;
+    host.submit(vec![long.clone(), order(1, &[])]);
+    wait_for(
+        "the window",
+        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
+    );
+    let worker = worker_of(daemon.id());
+    daemon.kill();
+    wait_for("the worker's end", || {
+        !std::path::Path::new(&format!("/proc/{worker}")).exists()
+    });
+    daemon.restart(&["serve"]);
+    let mut host = daemon.connect();
+    let segment = host.segment();
+    assert_eq!(segment.header.key, long.key);
+    assert_eq!(segment.failure().1.code, FailureCode::AgentRestarted);
+    assert!(
+        segment.columns()[0].len() > 20,
+        "{}",
+        segment.columns()[0].len()
+    );
+    assert_eq!(
+        host.segment().end().outcome,
+        Outcome::Complete,
+        "the queue goes on"
+    );
+}
+
+fn worker_of(daemon: u32) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_worker_lives_on_while_its_daemon_idles() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let mut long = order(0, &[("latency_us", "500000"), ("jitter_percent", "0")]);
+    long.rules.measure.duration = Nanos::from_secs(15);
+    host.submit(vec![long]);
+    assert_eq!(host.segment().end().outcome, Outcome::Complete);
+}
+
+#[test]
+fn a_cancelled_repeat_keeps_its_trials_and_the_queue_forgets_the_run() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let mut long = order(0, &[("latency_us", "1000")]);
+    long.rules.measure.duration = Nanos::from_secs(60);
+    let run = long.key.run.clone();
+    host.submit(vec![long, order(1, &[])]);
+    wait_for(
+        "the window",
+        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
+    );
+    assert_eq!(
+        host.ask(Request::Cancel { run, kill: true }),
+        Ok(Reply::Done)
+    );
+    let segment = host.segment();
+    assert_eq!(segment.end().outcome, Outcome::Cancelled);
+    assert!(!segment.columns()[0].is_empty());
+    host.acknowledge(&segment);
+    assert_eq!(host.ask(Request::Queue), Ok(Reply::Queue(vec![])));
+}
+
+#[test]
+fn only_one_daemon_serves_a_state_folder() {
+    let daemon = Daemon::start(&["serve"]);
+    let second = daemon.command(&["serve"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(4));
+    let words = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(words.contains(&daemon.id().to_string()), "{words}");
+}
+
+#[test]
+fn a_daemon_on_demand_leaves_when_nobody_needs_it() {
+    let mut daemon = Daemon::start(&["serve", "--on-demand", "local"]);
+    drop(daemon.connect());
+    assert_eq!(daemon.wait(), Some(0));
+    assert!(!daemon.socket().exists());
+}
+
+#[test]
+fn another_schema_may_ask_for_status_and_retire_and_nothing_else() {
+    let mut daemon = Daemon::start(&["serve"]);
+    let mut host = Host::raw(&daemon.socket());
+    let strange = Hello {
+        schema: [0; 32],
+        ..Hello::new(BuildId("old".into()), STORE)
+    };
+    assert_eq!(host.hello(&strange).verdict, Verdict::Incompatible);
+    host.send(&Frame::encode(kind::REQUEST, &(1_u64, Request::Info)).unwrap());
+    assert_eq!(host.read().unwrap().kind, kind::UNSUPPORTED);
+    host.send(&Frame::empty(kind::STATUS));
+    let status = DaemonStatus::parse(&host.read().unwrap().payload).unwrap();
+    assert_eq!((status.process, status.running), (daemon.id(), false));
+    host.send(&Frame::empty(kind::RETIRE));
+    assert_eq!(host.read().unwrap().kind, kind::RETIRE_REPLY);
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
+fn a_relay_may_not_name_paths() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = Host::raw(&daemon.socket());
+    host.send(&Frame::empty(kind::RELAY));
+    host.hello(&Hello::new(BuildId("test".into()), STORE));
+    let probe = Request::ProbeRuntime {
+        backend: "fake".into(),
+        path: "/bin/sh".into(),
+    };
+    assert_eq!(host.ask(probe).unwrap_err().code, FailureCode::NotPermitted);
+}
+
+#[test]
+fn an_unknown_frame_is_answered_and_the_session_goes_on() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    host.send(&Frame::empty(200));
+    let frame = host.read().unwrap();
+    assert_eq!((frame.kind, frame.payload), (kind::UNSUPPORTED, vec![200]));
+    assert!(matches!(host.ask(Request::Info), Ok(Reply::Info(_))));
+}

@@ -1,0 +1,223 @@
+//! Opening a store: for writing, which creates and migrates it, and for reading, which does neither.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use edgedyno_shared::ids::StoreId;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::place::FILE;
+use super::{Result, StoreError};
+
+/// Layouts in order; the number of the last is this program's.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+
+/// How long to wait for another process's transaction.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) sql: Connection,
+    dir: PathBuf,
+    id: StoreId,
+}
+
+impl Store {
+    /// Opens for writing; makes the folder and the store when they are not there.
+    pub fn open_writing(dir: &Path) -> Result<Self> {
+        make_folder(dir)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let sql =
+            Connection::open_with_flags(dir.join(FILE), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+                .map_err(|e| not_writable(dir, &e.to_string()))?;
+        let explain = |e| StoreError::sql(dir, "open it", e);
+        if sql.is_readonly("main").map_err(explain)? {
+            return Err(not_writable(dir, "its file is read-only"));
+        }
+        sql.busy_timeout(PATIENCE).map_err(explain)?;
+        // FULL: an agent deletes its copy as soon as we acknowledge, so a commit must survive a power cut.
+        sql.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
+        )
+        .map_err(|e| writing_failed(dir, e))?;
+        migrate(&sql, dir)?;
+        Self::with(sql, dir)
+    }
+
+    /// Opens for reading; changes nothing.
+    pub fn open_reading(dir: &Path) -> Result<Self> {
+        let path = dir.join(FILE);
+        if !path.is_file() {
+            return Err(StoreError::NotReadable {
+                dir: dir.to_owned(),
+                why: format!("it holds no {FILE}"),
+            });
+        }
+        let sql = open_read_only(&path).map_err(|e| reading_failed(dir, e))?;
+        match version(&sql).map_err(|e| reading_failed(dir, e))? {
+            found if found > known() => Err(newer(dir, found)),
+            found if found < known() => {
+                drop(sql);
+                Self::open_writing(dir)
+            }
+            _ => Self::with(sql, dir),
+        }
+    }
+
+    /// Names this store to agents; made with it.
+    pub fn id(&self) -> StoreId {
+        self.id
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn with(sql: Connection, dir: &Path) -> Result<Self> {
+        let id: String = sql
+            .query_row("SELECT value FROM meta WHERE name = 'store_id'", [], |r| {
+                r.get(0)
+            })
+            .map_err(|e| StoreError::sql(dir, "read its id", e))?;
+        let id = id.parse().map_err(|_| StoreError::Damaged {
+            dir: dir.to_owned(),
+            why: format!("its id is `{id}`"),
+        })?;
+        let dir = dir.to_owned();
+        Ok(Self { sql, dir, id })
+    }
+
+    /// Turns what SQLite reported while `doing` something into an error of this store.
+    pub(super) fn explain(
+        &self,
+        doing: &'static str,
+    ) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
+        move |e| StoreError::sql(&self.dir, doing, e)
+    }
+
+    /// A transaction that takes the write lock at once, so that it cannot fail half-way for it.
+    pub(super) fn begin(&self) -> Result<Transaction<'_>> {
+        Transaction::new_unchecked(&self.sql, TransactionBehavior::Immediate)
+            .map_err(self.explain("begin to write"))
+    }
+}
+
+fn make_folder(dir: &Path) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(dir).map_err(|e| not_writable(dir, &e.to_string()))?;
+    // Measurements are not sources: keep version control from picking them up.
+    std::fs::write(dir.join(".gitignore"), "*\n").map_err(|e| not_writable(dir, &e.to_string()))
+}
+
+fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let sql = Connection::open_with_flags(path, flags)?;
+    sql.busy_timeout(PATIENCE)?;
+    match version(&sql) {
+        // A write-ahead log needs a file beside the database; on a read-only medium there can be
+        // none, and without one there is nothing that could change under us either.
+        Err(_) if !has_log(path) => {
+            let uri = format!("file:{}?immutable=1", escaped(path));
+            Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
+        }
+        _ => Ok(sql),
+    }
+}
+
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    Path::new(&log).exists()
+}
+
+/// A path as SQLite's URI file names want it.
+fn escaped(path: &Path) -> String {
+    let mut out = String::new();
+    for c in path.to_string_lossy().chars() {
+        match c {
+            '%' => out.push_str("%25"),
+            '?' => out.push_str("%3f"),
+            '#' => out.push_str("%23"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn known() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
+fn version(sql: &Connection) -> rusqlite::Result<i64> {
+    sql.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Brings the layout up to date in one transaction; two processes that start together wait for each other.
+fn migrate(sql: &Connection, dir: &Path) -> Result<()> {
+    let explain = |e| writing_failed(dir, e);
+    let change =
+        Transaction::new_unchecked(sql, TransactionBehavior::Immediate).map_err(explain)?;
+    let found = version(&change).map_err(explain)?;
+    if found > known() {
+        return Err(newer(dir, found));
+    }
+    for migration in &MIGRATIONS[found as usize..] {
+        change.execute_batch(migration).map_err(explain)?;
+    }
+    if found == 0 {
+        let id = new_id(dir)?.to_string();
+        change
+            .execute(
+                "INSERT INTO meta (name, value) VALUES ('store_id', $1)",
+                [id],
+            )
+            .map_err(explain)?;
+    }
+    change
+        .pragma_update(None, "user_version", known())
+        .map_err(explain)?;
+    change.commit().map_err(explain)
+}
+
+fn new_id(dir: &Path) -> Result<StoreId> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| not_writable(dir, &format!("no random numbers: {e}")))?;
+    Ok(StoreId(bytes))
+}
+
+fn newer(dir: &Path, found: i64) -> StoreError {
+    StoreError::Newer {
+        dir: dir.to_owned(),
+        found,
+        known: known(),
+    }
+}
+
+fn not_writable(dir: &Path, why: &str) -> StoreError {
+    StoreError::NotWritable {
+        dir: dir.to_owned(),
+        why: why.into(),
+    }
+}
+
+/// While opening for writing, a file that cannot be opened is one that cannot be written.
+fn writing_failed(dir: &Path, e: rusqlite::Error) -> StoreError {
+    match StoreError::sql(dir, "open it", e) {
+        StoreError::Sql { source, .. } => not_writable(dir, &source.to_string()),
+        other => other,
+    }
+}
+
+fn reading_failed(dir: &Path, e: rusqlite::Error) -> StoreError {
+    match StoreError::sql(dir, "open it", e) {
+        StoreError::Sql { source, .. } => StoreError::NotReadable {
+            dir: dir.to_owned(),
+            why: source.to_string(),
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,421 @@
+//! Reading runs back: cases, repeats with all they told, and their trials.
+
+use std::collections::BTreeSet;
+
+use edgedyno_shared::columns::Chunk;
+use edgedyno_shared::ids::{RunId, Sha256};
+use edgedyno_shared::order::{OrderKey, Pass};
+use rusqlite::{Row, params, types::Type};
+use serde::de::DeserializeOwned;
+
+use super::rows::{
+    ArtifactRow, CaseEntry, ChannelRow, CostRow, DeviceRow, EffectiveRow, EndRow, EventRow,
+    FailureRow, FindingRow, InputsUsedRow, MemoryRow, ModelRow, OutcomeKind, OutputRow,
+    PlacementRow, RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageName, StageRow, StartRow,
+};
+use super::{Columns, Result, Store, StoreError};
+
+/// One attempt of one repeat, with all it told beside its trials.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepeatRow {
+    pub id: i64,
+    pub key: OrderKey,
+    /// False for a failure the host recorded before any worker began.
+    pub reached_worker: bool,
+    /// It is the highest complete attempt of its repeat.
+    pub counts: bool,
+    pub outcome: OutcomeKind,
+    pub stage: Option<StageName>,
+    pub failure: Option<FailureRow>,
+    /// One life of the agent, in hex.
+    pub boot: Option<String>,
+    pub start: Option<StartRow>,
+    pub end: Option<EndRow>,
+    pub stages: Vec<StageRow>,
+    pub runtime: Option<RuntimeRow>,
+    pub model: Option<ModelRow>,
+    pub schemas: Vec<SchemaRow>,
+    pub inputs: Option<InputsUsedRow>,
+    pub placements: Vec<PlacementRow>,
+    pub memory: Vec<MemoryRow>,
+    pub effective: Vec<EffectiveRow>,
+    pub outputs: Vec<OutputRow>,
+    pub channels: Vec<ChannelRow>,
+    pub cost: Option<CostRow>,
+    pub events: Vec<EventRow>,
+    pub artifacts: Vec<ArtifactRow>,
+    /// Records that this version cannot decode.
+    pub raw_records: u64,
+}
+
+impl Store {
+    /// Cases of a run in the order they were planned.
+    pub fn cases(&self, run: &RunId) -> Result<Vec<CaseEntry>> {
+        self.list(
+            "read the cases",
+            "SELECT case_key, match_key, definition, rules FROM cases WHERE run_id = $1 ORDER BY position",
+            [&run.0],
+            |row| {
+                Ok(CaseEntry {
+                    key: parsed(row, 0)?,
+                    match_key: parsed(row, 1)?,
+                    case: from_json(row, 2)?,
+                    rules: from_json(row, 3)?,
+                })
+            },
+        )
+    }
+
+    /// Boards of a run and what each said of itself.
+    pub fn devices(&self, run: &RunId) -> Result<Vec<(String, DeviceRow)>> {
+        self.list(
+            "read the boards",
+            "SELECT board, info FROM devices WHERE run_id = $1 ORDER BY board",
+            [&run.0],
+            |row| Ok((row.get(0)?, from_json(row, 1)?)),
+        )
+    }
+
+    /// Findings stored with a run, each for one case or for all.
+    pub fn findings(&self, run: &RunId) -> Result<Vec<(Option<Sha256>, FindingRow)>> {
+        self.list(
+            "read the findings",
+            "SELECT case_key, body FROM findings WHERE run_id = $1 ORDER BY number",
+            [&run.0],
+            |row| {
+                let case: Option<String> = row.get(0)?;
+                let case = case.map(|_| parsed(row, 0)).transpose()?;
+                Ok((case, from_json(row, 1)?))
+            },
+        )
+    }
+
+    /// Keys of a run that have a row, and how each ended; a planner leaves these out.
+    pub fn done_keys(&self, run: &RunId) -> Result<Vec<(OrderKey, OutcomeKind)>> {
+        self.list(
+            "read what is done",
+            "SELECT run_id, case_key, repeat, attempt, pass, outcome FROM repeats
+             WHERE run_id = $1 ORDER BY id",
+            [&run.0],
+            |row| Ok((order_key(row)?, outcome(row, 5)?)),
+        )
+    }
+
+    /// All attempts of a case's repeats, by pass, repeat and attempt.
+    pub fn repeats(&self, run: &RunId, case: Sha256) -> Result<Vec<RepeatRow>> {
+        let mut repeats = self.list(
+            "read the repeats",
+            "SELECT run_id, case_key, repeat, attempt, pass, outcome, id, origin, stage, failure, boot
+             FROM repeats WHERE run_id = $1 AND case_key = $2
+             ORDER BY pass DESC, repeat, attempt",
+            params![run.0, case.to_string()],
+            repeat_row,
+        )?;
+        mark_those_that_count(&mut repeats);
+        for repeat in &mut repeats {
+            self.fill(repeat)?;
+        }
+        Ok(repeats)
+    }
+
+    /// Trials of one lane, decoded.
+    pub fn columns(&self, repeat: &RepeatRow, lane: u16) -> Result<Columns> {
+        let chunks = self.chunks(repeat.id, lane)?;
+        let declared = repeat.schemas.iter().find(|schema| schema.lane == lane);
+        let width = chunks.first().map_or(0, |chunk| chunk.columns as usize);
+        let specs = match declared {
+            Some(schema) => schema.columns.clone(),
+            None => Columns::unnamed(width),
+        };
+        let mut cells = vec![Vec::new(); specs.len()];
+        for chunk in &chunks {
+            let damaged = |why: String| StoreError::Damaged {
+                dir: self.dir().to_owned(),
+                why: format!(
+                    "chunk {} of {}: {why}",
+                    chunk.number,
+                    repeat.key.file_stem()
+                ),
+            };
+            if chunk.columns as usize != specs.len() {
+                return Err(damaged(format!(
+                    "{} columns of {}",
+                    chunk.columns,
+                    specs.len()
+                )));
+            }
+            chunk
+                .append_to(&mut cells)
+                .map_err(|e| damaged(e.to_string()))?;
+        }
+        Ok(Columns { specs, cells })
+    }
+
+    /// Lanes that a repeat has trials of.
+    pub fn lanes(&self, repeat: &RepeatRow) -> Result<Vec<u16>> {
+        self.list(
+            "read the lanes",
+            "SELECT DISTINCT lane FROM chunks WHERE repeat_id = $1 ORDER BY lane",
+            [repeat.id],
+            |row| row.get(0),
+        )
+    }
+
+    /// Telemetry of one channel.
+    pub fn samples(&self, repeat: &RepeatRow, channel: u16) -> Result<SamplesRow> {
+        let pieces: Vec<SamplesRow> = self.list(
+            "read telemetry",
+            "SELECT at_ns, value, quality FROM samples WHERE repeat_id = $1 AND channel = $2
+             ORDER BY sequence",
+            params![repeat.id, channel],
+            |row| {
+                Ok(SamplesRow {
+                    at_ns: cells_of(&row.get::<_, Vec<u8>>(0)?),
+                    value: cells_of(&row.get::<_, Vec<u8>>(1)?),
+                    quality: row.get(2)?,
+                })
+            },
+        )?;
+        let mut all = SamplesRow::default();
+        for piece in pieces {
+            all.at_ns.extend(piece.at_ns);
+            all.value.extend(piece.value);
+            all.quality.extend(piece.quality);
+        }
+        Ok(all)
+    }
+
+    /// The bytes of an artifact; none when they were damaged on the way.
+    pub fn content(&self, artifact: &ArtifactRow) -> Result<Option<Vec<u8>>> {
+        if artifact.damaged {
+            return Ok(None);
+        }
+        let parts: Vec<Vec<u8>> = self.list(
+            "read an artifact",
+            "SELECT bytes FROM contents WHERE sha256 = $1 ORDER BY part",
+            [artifact.sha256.to_string()],
+            |row| row.get(0),
+        )?;
+        Ok(Some(parts.concat()))
+    }
+
+    fn chunks(&self, repeat: i64, lane: u16) -> Result<Vec<Chunk>> {
+        self.list(
+            "read trials",
+            "SELECT number, row_count, column_count, codec, bytes FROM chunks
+             WHERE repeat_id = $1 AND lane = $2 ORDER BY number",
+            params![repeat, lane],
+            |row| {
+                Ok(Chunk {
+                    lane,
+                    number: row.get(0)?,
+                    rows: row.get(1)?,
+                    columns: row.get(2)?,
+                    codec: row.get(3)?,
+                    bytes: row.get(4)?,
+                })
+            },
+        )
+    }
+
+    fn fill(&self, repeat: &mut RepeatRow) -> Result<()> {
+        let records = self.list(
+            "read records",
+            "SELECT kind, body FROM records WHERE repeat_id = $1 ORDER BY sequence",
+            [repeat.id],
+            record_row,
+        )?;
+        records.into_iter().for_each(|record| repeat.take(record));
+        repeat.events = self.list(
+            "read events",
+            "SELECT lane, trial, code, text FROM events WHERE repeat_id = $1 ORDER BY sequence",
+            [repeat.id],
+            |row| {
+                Ok(EventRow {
+                    lane: row.get(0)?,
+                    trial: row.get::<_, Option<i64>>(1)?.map(|trial| trial as u64),
+                    code: row.get(2)?,
+                    text: row.get(3)?,
+                })
+            },
+        )?;
+        repeat.artifacts = self.list(
+            "read artifacts",
+            "SELECT number, name, kind, sha256, bytes, state FROM artifacts
+             WHERE repeat_id = $1 ORDER BY number",
+            [repeat.id],
+            artifact_row,
+        )?;
+        Ok(())
+    }
+
+    fn list<T>(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        values: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let explain = self.explain(doing);
+        let mut query = self.sql.prepare_cached(sql).map_err(&explain)?;
+        let rows = query.query_map(values, read).map_err(&explain)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(explain)
+    }
+}
+
+impl RepeatRow {
+    fn take(&mut self, record: Option<RecordRow>) {
+        match record {
+            None => self.raw_records += 1,
+            Some(RecordRow::Start(start)) => self.start = Some(start),
+            Some(RecordRow::Stage(stage)) => self.stages.push(stage),
+            Some(RecordRow::Runtime(runtime)) => self.runtime = Some(runtime),
+            Some(RecordRow::Model(model)) => self.model = Some(model),
+            Some(RecordRow::Schema(schema)) => self.schemas.push(schema),
+            Some(RecordRow::Inputs(inputs)) => self.inputs = Some(inputs),
+            Some(RecordRow::Placement(placement)) => self.placements.push(placement),
+            Some(RecordRow::Memory(memory)) => self.memory.push(memory),
+            Some(RecordRow::Effective(effective)) => self.effective.push(effective),
+            Some(RecordRow::Output(output)) => self.outputs.push(output),
+            Some(RecordRow::Channel(channel)) => self.channels.push(channel),
+            Some(RecordRow::AgentCost(cost)) => self.cost = Some(cost),
+            Some(RecordRow::End(end)) => self.end = Some(end),
+        }
+    }
+}
+
+/// The highest complete attempt of each repeat counts; the others stay visible.
+fn mark_those_that_count(repeats: &mut [RepeatRow]) {
+    let mut seen = BTreeSet::new();
+    for repeat in repeats.iter_mut().rev() {
+        let complete = repeat.outcome == OutcomeKind::Complete;
+        repeat.counts = complete && seen.insert((repeat.key.pass, repeat.key.repeat));
+    }
+}
+
+fn repeat_row(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
+    Ok(RepeatRow {
+        id: row.get(6)?,
+        key: order_key(row)?,
+        reached_worker: row.get::<_, String>(7)? == "agent",
+        counts: false,
+        outcome: outcome(row, 5)?,
+        stage: stage(row, 8)?,
+        failure: optional_json(row, 9)?,
+        boot: row.get(10)?,
+        start: None,
+        end: None,
+        stages: Vec::new(),
+        runtime: None,
+        model: None,
+        schemas: Vec::new(),
+        inputs: None,
+        placements: Vec::new(),
+        memory: Vec::new(),
+        effective: Vec::new(),
+        outputs: Vec::new(),
+        channels: Vec::new(),
+        cost: None,
+        events: Vec::new(),
+        artifacts: Vec::new(),
+        raw_records: 0,
+    })
+}
+
+fn order_key(row: &Row<'_>) -> rusqlite::Result<OrderKey> {
+    let pass: String = row.get(4)?;
+    Ok(OrderKey {
+        run: RunId(row.get(0)?),
+        case: parsed(row, 1)?,
+        repeat: row.get(2)?,
+        attempt: row.get(3)?,
+        pass: named(4, &pass, |name| {
+            [Pass::Honest, Pass::Attributed]
+                .into_iter()
+                .find(|pass| pass.name() == name)
+        })?,
+    })
+}
+
+fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<OutcomeKind> {
+    let name: String = row.get(column)?;
+    named(column, &name, OutcomeKind::from_name)
+}
+
+fn stage(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StageName>> {
+    let name: Option<String> = row.get(column)?;
+    let parse = |name: &str| serde_json::from_value(name.into()).ok();
+    name.map(|name| named(column, &name, parse)).transpose()
+}
+
+fn artifact_row(row: &Row<'_>) -> rusqlite::Result<ArtifactRow> {
+    Ok(ArtifactRow {
+        number: row.get(0)?,
+        name: row.get(1)?,
+        kind: row.get(2)?,
+        sha256: parsed::<Sha256, _>(row, 3)?.into(),
+        bytes: row.get::<_, i64>(4)? as u64,
+        damaged: row.get::<_, String>(5)? != "stored",
+    })
+}
+
+/// A typed record, or none where only its bytes are kept.
+fn record_row(row: &Row<'_>) -> rusqlite::Result<Option<RecordRow>> {
+    let kind: String = row.get(0)?;
+    let body: Option<String> = row.get(1)?;
+    let Some(body) = body else { return Ok(None) };
+    let tagged = format!("{{\"kind\":\"{kind}\",\"body\":{body}}}");
+    serde_json::from_str(&tagged)
+        .map(Some)
+        .map_err(|e| unreadable(1, e))
+}
+
+/// A column of JSON text.
+pub(super) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|e| unreadable(column, e))
+}
+
+fn optional_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    let text: Option<String> = row.get(column)?;
+    text.map(|text| serde_json::from_str(&text).map_err(|e| unreadable(column, e)))
+        .transpose()
+}
+
+/// A column that holds the name of one of a few states.
+pub(super) fn named<T>(
+    column: usize,
+    name: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
+    parse(name).ok_or_else(|| unreadable(column, UnknownName(name.into())))
+}
+
+/// A column of text in a type's own form, such as a hash.
+fn parsed<T, E>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+where
+    T: std::str::FromStr<Err = E>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let text: String = row.get(column)?;
+    text.parse().map_err(|e: E| unreadable(column, e))
+}
+
+/// A name that this version gives no meaning.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` has no meaning here")]
+struct UnknownName(String);
+
+fn unreadable(
+    column: usize,
+    why: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(why))
+}
+
+fn cells_of(bytes: &[u8]) -> Vec<i64> {
+    bytes
+        .chunks_exact(8)
+        .map(|cell| i64::from_le_bytes(cell.try_into().expect("chunks of eight bytes")))
+        .collect()
+}

@@ -1,0 +1,22 @@
+//! What the store keeps, as JSON: types apart from those of the wire, so that either may change alone.
+//!
+//! Names follow the field table: snake_case, the unit last. A value that was not measured is null.
+
+mod case;
+mod common;
+mod device;
+mod record;
+mod run;
+
+pub use case::{
+    CaseRow, ColdRow, GeneratorRow, InputFileRow, InputsRow, IoRow, LimitsRow, ModelRefRow,
+    OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, ThreadsRow,
+};
+pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName};
+pub use device::{BackendRow, CpuRow, DeviceRow, RuntimeFoundRow};
+pub use record::{
+    ArtifactRow, ChannelRow, ColumnRow, ComparedRow, CostRow, DimRow, EffectiveRow, EndRow,
+    EventRow, InputsUsedRow, MemoryRow, ModelRow, OutputRow, PlacementRow, RecordRow, RuntimeRow,
+    SamplesRow, SchemaRow, StageRow, StartRow, TensorRow, ThreadRow,
+};
+pub use run::{CaseEntry, FindingRow, OutcomeKind, RunRow, RunStatus};
