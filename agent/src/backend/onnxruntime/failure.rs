@@ -16,6 +16,9 @@ mod code {
 #[cold]
 pub(super) fn from_ort(error: OrtError) -> Failure {
     let failure = Failure::new(code_of(&error), error.to_string());
+    if let OrtError::UnsupportedType { role: "output", .. } = error {
+        return failure.hint("export the model without this output");
+    }
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -143,7 +143,7 @@ pub(super) fn effective(
     let provider = config.providers.first().map_or("cpu", |p| p.name.as_str());
     let mut lines = vec![
         line(
-            "intra_threads",
+            "threads",
             case.threads.intra.to_string(),
             threads_seen.map(|n| n.to_string()),
         ),

@@ -7,7 +7,6 @@ use super::*;
 use crate::backend::onnx_writer::{self, D, Graph, floats, node, value};
 use crate::backend::testing::{self, Setup, bind, run_once};
 use crate::inputs::Tensor;
-use crate::inputs::check::compare;
 
 const ORT: OnnxRuntimeBackend = OnnxRuntimeBackend;
 
@@ -137,7 +136,11 @@ fn both_runtimes_give_the_same_outputs_for_the_same_inputs() {
         #[cfg(feature = "builtin")]
         {
             let rten = run_once(&crate::backend::rten::Rten, &setup.job).unwrap();
-            let difference = f64::from_bits(compare(&ort[0], &rten[0]).unwrap().max_abs_error_bits);
+            let difference = f64::from_bits(
+                crate::inputs::check::compare(&ort[0], &rten[0])
+                    .unwrap()
+                    .max_abs_error_bits,
+            );
             assert!(difference < 1e-6, "{policy:?}: {difference:e}");
         }
     }
@@ -298,7 +301,7 @@ fn threads_that_the_session_started_are_counted() {
     setup.job.order.case.batch = Some(1);
     for threads in [1, 2, 3] {
         setup.job.order.case.threads.intra = threads;
-        assert_eq!(observed(&setup, "intra_threads"), Some(threads.to_string()));
+        assert_eq!(observed(&setup, "threads"), Some(threads.to_string()));
     }
 }
 
