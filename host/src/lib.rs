@@ -6,6 +6,7 @@ pub mod exit;
 pub mod model;
 pub mod near;
 pub mod plan;
+pub mod runtime;
 pub mod stats;
 pub mod store;
 pub mod ui;
