@@ -1,0 +1,345 @@
+//! A session with an agent over any carrier: hello, numbered requests, events, spooled records.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::wire::event::Event;
+use edgedyno_shared::wire::failure::Failure;
+use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello, HelloReply, NotHello, Verdict};
+use edgedyno_shared::wire::record::{HeaderError, SegmentHeader};
+use edgedyno_shared::wire::request::{Reply, Request};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// An agent that says nothing to a hello for this long is none.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Frames read ahead of the driver: more would be memory without use.
+const READ_AHEAD: usize = 8;
+
+/// What arrives on a link, in the order it was sent.
+#[derive(Debug)]
+pub enum LinkEvent {
+    Reply {
+        number: u64,
+        answer: Result<Reply, Failure>,
+    },
+    Event(Event),
+    /// A spooled repeat begins; its records follow.
+    Segment(SegmentHeader),
+    /// A record frame's payload, as the agent sent it.
+    Record(Vec<u8>),
+}
+
+/// Why a session ended or never began.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("the agent closed the connection")]
+    Closed,
+    #[error("the agent did not answer the hello within {} s", HELLO_TIMEOUT.as_secs())]
+    Silent,
+    #[error(transparent)]
+    NotHello(#[from] NotHello),
+    #[error("the agent is of build {agent}, which speaks another protocol")]
+    Incompatible { agent: BuildId },
+    #[error("the agent does not know frames of kind {0}")]
+    Unsupported(u8),
+    #[error("the agent sent a frame that makes no sense: {0}")]
+    Header(#[from] HeaderError),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("the agent answered with {0}, which was not asked")]
+    Unexpected(&'static str),
+    #[error(transparent)]
+    Refused(#[from] Failure),
+}
+
+type Reader = Box<dyn AsyncRead + Send + Unpin>;
+type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// A carrier on which the agent answered the hello, whatever its version.
+pub struct Greeted {
+    read: Reader,
+    write: Writer,
+    pub reply: HelloReply,
+}
+
+impl Greeted {
+    /// Says hello and waits for the answer.
+    pub async fn greet(
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+        store: StoreId,
+    ) -> Result<Self, LinkError> {
+        let (mut read, mut write): (Reader, Writer) = (Box::new(read), Box::new(write));
+        let hello = Hello::new(own_build(), store);
+        send_frame(&mut write, &hello.to_frame()).await?;
+        let answer = timeout(HELLO_TIMEOUT, frame::read(&mut read, frame::LIMIT)).await;
+        let answer = answer.map_err(|_| LinkError::Silent)??;
+        let answer = answer.ok_or(LinkError::Closed)?;
+        if answer.kind != kind::HELLO_REPLY {
+            return Err(NotHello.into());
+        }
+        let reply = HelloReply::parse(&answer.payload)?;
+        Ok(Self { read, write, reply })
+    }
+
+    pub fn is_welcome(&self) -> bool {
+        self.reply.verdict == Verdict::Welcome
+    }
+
+    /// Goes on as a session, when both sides are of the same schema.
+    pub fn into_link(self) -> Result<Link, LinkError> {
+        if !self.is_welcome() {
+            let agent = self.reply.agent.build;
+            return Err(LinkError::Incompatible { agent });
+        }
+        let (send, incoming) = mpsc::channel(READ_AHEAD);
+        Ok(Link {
+            write: self.write,
+            incoming,
+            reader: tokio::spawn(read_all(self.read, send)),
+            last: 0,
+            held: VecDeque::new(),
+            agent: self.reply.agent,
+        })
+    }
+
+    /// Asks the daemon, of whatever version, to leave once its running repeat is finished.
+    pub async fn retire(mut self) -> Result<DaemonStatus, LinkError> {
+        send_frame(&mut self.write, &Frame::empty(kind::RETIRE)).await?;
+        let answer = timeout(HELLO_TIMEOUT, frame::read(&mut self.read, frame::LIMIT)).await;
+        let answer = answer.map_err(|_| LinkError::Silent)??;
+        match answer {
+            None => Err(LinkError::Closed),
+            Some(f) if f.kind == kind::RETIRE_REPLY => Ok(DaemonStatus::parse(&f.payload)?),
+            Some(_) => Err(LinkError::Unexpected("another frame than a retirement")),
+        }
+    }
+}
+
+/// What this build calls itself in a hello; schemas decide, this is for people.
+fn own_build() -> BuildId {
+    BuildId(format!("edgedyno {}", edgedyno_shared::VERSION))
+}
+
+async fn send_frame(write: &mut Writer, frame: &Frame) -> Result<(), LinkError> {
+    frame::write(write, frame).await?;
+    write.flush().await.map_err(FrameError::from)?;
+    Ok(())
+}
+
+/// A session. Dropping it closes the carrier.
+pub struct Link {
+    write: Writer,
+    incoming: mpsc::Receiver<Result<LinkEvent, LinkError>>,
+    reader: JoinHandle<()>,
+    last: u64,
+    held: VecDeque<LinkEvent>,
+    agent: Hello,
+}
+
+impl Link {
+    /// Build of the agent on the other side.
+    pub fn agent_build(&self) -> &BuildId {
+        &self.agent.build
+    }
+
+    /// Sends a request; its reply comes through [`Self::next`] under the number returned.
+    pub async fn send(&mut self, request: Request) -> Result<u64, LinkError> {
+        self.last += 1;
+        let frame = Frame::encode(kind::REQUEST, &(self.last, request))?;
+        send_frame(&mut self.write, &frame).await?;
+        Ok(self.last)
+    }
+
+    /// The next thing the agent says. Cancel-safe.
+    pub async fn next(&mut self) -> Result<LinkEvent, LinkError> {
+        if let Some(event) = self.held.pop_front() {
+            return Ok(event);
+        }
+        self.receive().await
+    }
+
+    async fn receive(&mut self) -> Result<LinkEvent, LinkError> {
+        self.incoming.recv().await.unwrap_or(Err(LinkError::Closed))
+    }
+
+    /// Asks and waits for the answer; what comes meanwhile is kept for [`Self::next`].
+    ///
+    /// For sessions without a store, where nothing is replayed: kept records would be memory.
+    pub async fn ask(&mut self, request: Request) -> Result<Reply, LinkError> {
+        let asked = self.send(request).await?;
+        loop {
+            match self.receive().await? {
+                LinkEvent::Reply { number, answer } if number == asked => return Ok(answer?),
+                other => self.held.push_back(other),
+            }
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Reads until the carrier ends; the last message says why.
+async fn read_all(mut read: Reader, to: mpsc::Sender<Result<LinkEvent, LinkError>>) {
+    loop {
+        let event = read_event(&mut read).await;
+        let ended = event.is_err();
+        if to.send(event).await.is_err() || ended {
+            return;
+        }
+    }
+}
+
+async fn read_event(read: &mut Reader) -> Result<LinkEvent, LinkError> {
+    let frame = frame::read(read, frame::LIMIT).await?;
+    let frame = frame.ok_or(LinkError::Closed)?;
+    match frame.kind {
+        kind::REPLY => {
+            let (number, answer) = frame.decode()?;
+            Ok(LinkEvent::Reply { number, answer })
+        }
+        kind::EVENT => Ok(LinkEvent::Event(frame.decode()?)),
+        kind::SEGMENT => Ok(LinkEvent::Segment(SegmentHeader::parse(&frame.payload)?)),
+        kind::RECORD => Ok(LinkEvent::Record(frame.payload)),
+        kind::UNSUPPORTED => {
+            let unknown = frame.payload.first().copied().unwrap_or_default();
+            Err(LinkError::Unsupported(unknown))
+        }
+        _ => Err(LinkError::Unexpected("a frame of an unknown kind")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::ids::{BootId, RunId, Sha256};
+    use edgedyno_shared::order::{OrderKey, Pass};
+    use edgedyno_shared::repeat::Stage;
+    use edgedyno_shared::units::Nanos;
+    use edgedyno_shared::wire::event::Progress;
+    use edgedyno_shared::wire::failure::FailureCode;
+
+    use super::*;
+    use crate::board::script::FakeAgent;
+
+    const STORE: StoreId = StoreId([7; 16]);
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(future)
+    }
+
+    async fn linked() -> (Link, FakeAgent) {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let agent = tokio::spawn(FakeAgent::welcome(far));
+        let (read, write) = tokio::io::split(near);
+        let greeted = Greeted::greet(read, write, STORE).await.unwrap();
+        (greeted.into_link().unwrap(), agent.await.unwrap())
+    }
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            schema: edgedyno_shared::wire::hello::schema_hash(),
+            store: STORE,
+            boot: BootId(1),
+            segment: 3,
+            key: OrderKey {
+                run: RunId("r".into()),
+                case: Sha256([1; 32]),
+                repeat: 0,
+                attempt: 0,
+                pass: Pass::Honest,
+            },
+        }
+    }
+
+    #[test]
+    fn the_hello_names_the_store_and_the_schema() {
+        block_on(async {
+            let (_link, agent) = linked().await;
+            assert_eq!(agent.host.store, STORE);
+            assert_eq!(
+                agent.host.schema,
+                edgedyno_shared::wire::hello::schema_hash()
+            );
+        });
+    }
+
+    #[test]
+    fn replies_find_their_requests_and_the_rest_keeps_its_order() {
+        block_on(async {
+            let (mut link, mut agent) = linked().await;
+            let progress = Event::Progress(Progress {
+                stage: Stage::Warmup,
+                in_stage: Nanos(5),
+                trials: 9,
+                recent_p50: None,
+            });
+            let told = progress.clone();
+            let serve = tokio::spawn(async move {
+                let (number, request) = agent.request().await;
+                assert_eq!(request, Request::Queue);
+                agent.event(&told).await;
+                agent.segment(&header()).await;
+                agent.reply(number, Ok(Reply::Queue(Vec::new()))).await;
+                let (number, _) = agent.request().await;
+                let refused = Failure::new(FailureCode::NotFound, "no such run");
+                agent.reply(number, Err(refused)).await;
+            });
+            assert_eq!(
+                link.ask(Request::Queue).await.unwrap(),
+                Reply::Queue(Vec::new())
+            );
+            assert!(matches!(link.next().await.unwrap(), LinkEvent::Event(e) if e == progress));
+            assert!(matches!(link.next().await.unwrap(), LinkEvent::Segment(h) if h == header()));
+            let refused = link.ask(Request::Acknowledge { segment: 1 }).await;
+            assert!(
+                matches!(refused, Err(LinkError::Refused(f)) if f.code == FailureCode::NotFound)
+            );
+            serve.await.unwrap();
+            assert!(matches!(link.next().await, Err(LinkError::Closed)));
+        });
+    }
+
+    #[test]
+    fn an_agent_of_another_schema_can_only_be_retired() {
+        block_on(async {
+            let (near, far) = tokio::io::duplex(1 << 16);
+            let agent = tokio::spawn(async move {
+                let mut agent = FakeAgent::incompatible(far).await;
+                agent.retire().await;
+            });
+            let (read, write) = tokio::io::split(near);
+            let greeted = Greeted::greet(read, write, STORE).await.unwrap();
+            assert!(!greeted.is_welcome());
+            assert!(greeted.retire().await.unwrap().running);
+            agent.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_no_agent_is_told_apart() {
+        block_on(async {
+            let (near, mut far) = tokio::io::duplex(1 << 16);
+            let noise = Frame {
+                kind: kind::HELLO_REPLY,
+                payload: b"HTTP/1.1".to_vec(),
+            };
+            far.write_all(&noise.to_bytes()).await.unwrap();
+            let (read, write) = tokio::io::split(near);
+            let refused = Greeted::greet(read, write, STORE).await;
+            assert!(matches!(refused, Err(LinkError::NotHello(_))));
+        });
+    }
+}

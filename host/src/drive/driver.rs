@@ -1,0 +1,146 @@
+//! One driver for each board: it connects, and connects again, until the plan is done.
+
+use std::time::Duration;
+
+use edgedyno_shared::ids::RunId;
+use edgedyno_shared::wire::failure::FailureCode;
+use edgedyno_shared::wire::request::ContentMap;
+use tokio::time::sleep;
+
+use super::interrupts::Interrupts;
+use super::session::{Session, Stop};
+use super::{DriveEnd, DriveError, DriveEvent};
+use crate::board::link::LinkError;
+use crate::board::{Board, ConnectError};
+use crate::plan::{Ended, Planner, Progress};
+use crate::store::Store;
+use crate::store::rows::OutcomeKind;
+
+/// A connection may be lost this often in a row without one repeat stored in between.
+const MAX_LOSSES: u32 = 4;
+
+/// Pause before the next try to connect, times the number of losses.
+const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 250 });
+
+/// What a driver is told to do.
+pub struct Plan<'a> {
+    pub run: RunId,
+    pub planner: &'a mut dyn Planner,
+    /// Files behind the hashes of the cases; told to the agent on every connection.
+    pub contents: Vec<ContentMap>,
+}
+
+/// Drives one plan on one board.
+pub struct Driver<'a, B> {
+    pub(super) board: &'a B,
+    pub(super) store: &'a mut Store,
+    pub(super) plan: Plan<'a>,
+    pub(super) interrupts: &'a mut Interrupts,
+    pub(super) tell: &'a mut dyn FnMut(DriveEvent),
+    pub(super) progress: Progress,
+    /// How often the user asked to stop.
+    pub(super) wishes: u32,
+    pub(super) losses: u32,
+}
+
+impl<'a, B: Board> Driver<'a, B> {
+    pub fn new(
+        board: &'a B,
+        store: &'a mut Store,
+        plan: Plan<'a>,
+        interrupts: &'a mut Interrupts,
+        tell: &'a mut dyn FnMut(DriveEvent),
+    ) -> Self {
+        Self {
+            board,
+            store,
+            plan,
+            interrupts,
+            tell,
+            progress: Progress::default(),
+            wishes: 0,
+            losses: 0,
+        }
+    }
+
+    /// Drives the plan until every repeat has its row or the user has had enough.
+    pub async fn drive(mut self) -> Result<DriveEnd, DriveError> {
+        self.recall()?;
+        loop {
+            let session = match self.board.connect(self.store.id()).await {
+                Ok(link) => Session::new(link, &mut self).run().await,
+                Err(ConnectError::Link(why)) if is_loss(&why) => Err(Stop::Lost(why)),
+                Err(source) => return Err(self.unreachable(source)),
+            };
+            match session {
+                Ok(end) => return Ok(end),
+                Err(Stop::Store(why)) => return Err(why.into()),
+                Err(Stop::Agent(source)) => {
+                    let board = self.board.name().to_owned();
+                    return Err(DriveError::Agent { board, source });
+                }
+                Err(Stop::Lost(why)) => self.wait_after(why).await?,
+            }
+            if self.wishes > 1 {
+                return Ok(DriveEnd::Interrupted);
+            }
+        }
+    }
+
+    /// Reads from the store what an earlier life of this run has done.
+    fn recall(&mut self) -> Result<(), DriveError> {
+        for (key, outcome) in self.store.done_keys(&self.plan.run)? {
+            let how = match outcome {
+                OutcomeKind::Complete | OutcomeKind::Raw => Ended::Complete,
+                OutcomeKind::Cancelled => Ended::Cancelled,
+                OutcomeKind::Failed => Ended::Failed,
+            };
+            self.progress.end(key, how);
+        }
+        self.recall_losses()
+    }
+
+    /// Tells failures that only say that the board was lost from those of the case itself.
+    fn recall_losses(&mut self) -> Result<(), DriveError> {
+        let failed = self.progress.ended().iter();
+        let failed = failed.filter(|(_, how)| **how == Ended::Failed);
+        let mut cases: Vec<_> = failed.map(|(key, _)| key.case).collect();
+        cases.dedup();
+        for case in cases {
+            for row in self.store.repeats(&self.plan.run, case)? {
+                let code = row.failure.as_ref().map(|failure| failure.code.as_str());
+                if code == Some(FailureCode::AgentRestarted.name()) {
+                    self.progress.end(row.key, Ended::Lost);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait_after(&mut self, why: LinkError) -> Result<(), DriveError> {
+        self.losses += 1;
+        if self.losses > MAX_LOSSES {
+            let board = self.board.name().to_owned();
+            return Err(DriveError::Lost { board, source: why });
+        }
+        (self.tell)(DriveEvent::Reconnecting(why.to_string()));
+        tokio::select! {
+            () = sleep(PAUSE * self.losses) => {}
+            () = self.interrupts.next() => self.wishes += 1,
+        }
+        Ok(())
+    }
+
+    fn unreachable(&self, source: ConnectError) -> DriveError {
+        let board = self.board.name().to_owned();
+        DriveError::Connect { board, source }
+    }
+}
+
+/// Whether a new connection may mend it.
+fn is_loss(why: &LinkError) -> bool {
+    matches!(
+        why,
+        LinkError::Closed | LinkError::Silent | LinkError::Frame(_)
+    )
+}

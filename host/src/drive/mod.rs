@@ -1,0 +1,90 @@
+//! Driving a plan: orders go to a board's agent, finished repeats come back and are committed.
+
+mod delivery;
+mod driver;
+pub mod interrupts;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use edgedyno_shared::order::OrderKey;
+use edgedyno_shared::repeat::Stage;
+use edgedyno_shared::wire::event::Progress;
+use edgedyno_shared::wire::failure::Failure;
+
+use crate::board::ConnectError;
+use crate::board::link::LinkError;
+use crate::exit::{CommandError, Exit};
+use crate::plan::Ended;
+use crate::store::StoreError;
+
+pub use driver::{Driver, Plan};
+
+/// What happens meanwhile, for whoever shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DriveEvent {
+    /// The agent took the repeat from its queue.
+    Started(OrderKey),
+    Progress(Progress),
+    /// A repeat is in the store.
+    Stored {
+        key: OrderKey,
+        how: Ended,
+        failure: Option<(Stage, Failure)>,
+    },
+    /// The agent starts nothing for the time being, and why.
+    Waiting(String),
+    /// A repeat of a run that is no longer in the store was thrown away.
+    Dropped(OrderKey),
+    /// The connection was lost, and why.
+    Reconnecting(String),
+    /// The user wants to stop: after the running repeat, or at once.
+    Stopping {
+        now: bool,
+    },
+}
+
+/// How driving ended when nothing went wrong with the driving itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriveEnd {
+    /// Everything planned has its row.
+    Complete,
+    Interrupted,
+}
+
+/// Why a plan could not be driven to its end. What was stored stays stored.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    #[error("board {board} cannot be reached")]
+    Connect { board: String, source: ConnectError },
+    #[error("the connection to board {board} is lost again and again")]
+    Lost { board: String, source: LinkError },
+    #[error("the agent on board {board} does not do as asked")]
+    Agent { board: String, source: Failure },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<DriveError> for CommandError {
+    fn from(error: DriveError) -> Self {
+        let text = error.to_string();
+        match error {
+            DriveError::Connect { source, .. } => {
+                let exit = match source {
+                    ConnectError::Link(LinkError::Incompatible { .. }) => Exit::INCOMPATIBLE,
+                    _ => Exit::BOARD,
+                };
+                let hint = source.hint();
+                Self::new(exit, text).because(source).hint_if(hint)
+            }
+            DriveError::Lost { source, .. } => Self::new(Exit::BOARD, text)
+                .because(source)
+                .hint("finished repeats are stored; go on with `--resume last`"),
+            DriveError::Agent { source, .. } => {
+                let hint = source.hint.clone();
+                Self::new(Exit::BOARD, text).because(source).hint_if(hint)
+            }
+            DriveError::Store(source) => source.into(),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! One connection of a driver: commit what is replayed, read the queue, order, receive.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use edgedyno_shared::order::{OrderKey, RepeatOrder};
+use edgedyno_shared::repeat::Stage;
+use edgedyno_shared::wire::event::Event;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::record::SegmentHeader;
+use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
+use tokio::time::{Instant, sleep_until};
+
+use super::driver::Driver;
+use super::{DriveEnd, DriveEvent, delivery};
+use crate::board::Board;
+use crate::board::link::{Link, LinkError, LinkEvent};
+use crate::plan::Ended;
+use crate::store::StoreError;
+
+/// Orders kept on the agent. One: on `local` the host then does nothing while a repeat is measured.
+const QUEUED: usize = 1;
+
+/// How long an agent without room is left alone.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 5 } else { 1000 });
+
+/// Why a session ended before the plan did.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Lost(LinkError),
+    Store(StoreError),
+    Agent(Failure),
+}
+
+impl From<LinkError> for Stop {
+    fn from(why: LinkError) -> Self {
+        Self::Lost(why)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(why: StoreError) -> Self {
+        Self::Store(why)
+    }
+}
+
+/// What a session waits for.
+enum Next {
+    Link(LinkEvent),
+    /// The user wants to stop, or it is time to ask an agent again.
+    Nudge,
+}
+
+pub(super) struct Session<'s, 'a, B> {
+    link: Link,
+    driver: &'s mut Driver<'a, B>,
+    /// Arrived in the middle of a segment.
+    aside: VecDeque<LinkEvent>,
+    /// Acknowledgements not yet answered.
+    acknowledged: BTreeSet<u64>,
+    /// Wishes to stop that the agent knows of.
+    told: u32,
+    not_before: Option<Instant>,
+}
+
+impl<'s, 'a, B: Board> Session<'s, 'a, B> {
+    pub(super) fn new(link: Link, driver: &'s mut Driver<'a, B>) -> Self {
+        Self {
+            link,
+            driver,
+            aside: VecDeque::new(),
+            acknowledged: BTreeSet::new(),
+            told: 0,
+            not_before: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<DriveEnd, Stop> {
+        for content in self.driver.plan.contents.clone() {
+            self.demand(Request::MapContent(content)).await?;
+        }
+        self.read_queue().await?;
+        loop {
+            self.pass_on_wishes().await?;
+            if self.driver.wishes == 0 {
+                self.order().await?;
+            }
+            if self.is_done() {
+                return self.leave().await;
+            }
+            match self.next().await? {
+                Next::Link(event) => self.handle(event).await?,
+                Next::Nudge => {}
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let waits = self.not_before.is_some() && self.driver.wishes == 0;
+        self.driver.progress.pending().is_empty() && !waits
+    }
+
+    /// Stays until the agent has seen the last acknowledgement.
+    async fn leave(mut self) -> Result<DriveEnd, Stop> {
+        while !self.acknowledged.is_empty() {
+            match self.next().await {
+                Ok(Next::Link(event)) => self.handle(event).await?,
+                Ok(Next::Nudge) => {}
+                // Everything is stored; an agent that leaves now replays, and is told again.
+                Err(_) => break,
+            }
+        }
+        match self.driver.wishes {
+            0 => Ok(DriveEnd::Complete),
+            _ => Ok(DriveEnd::Interrupted),
+        }
+    }
+
+    /// Makes what the agent has of this run the pending part of the progress.
+    async fn read_queue(&mut self) -> Result<(), Stop> {
+        let Reply::Queue(entries) = self.demand(Request::Queue).await? else {
+            return Err(LinkError::Unexpected("something else than its queue").into());
+        };
+        let driver = &mut self.driver;
+        let keys = entries.into_iter().map(|entry| entry.key);
+        let ours = keys.filter(|key| key.run == driver.plan.run);
+        driver.progress.only_pending(ours.collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Tells the agent to stop, when the user said so since the last time.
+    async fn pass_on_wishes(&mut self) -> Result<(), Stop> {
+        let wishes = self.driver.wishes.min(2);
+        if wishes == self.told {
+            return Ok(());
+        }
+        self.told = wishes;
+        let kill = wishes > 1;
+        (self.driver.tell)(DriveEvent::Stopping { now: kill });
+        let run = self.driver.plan.run.clone();
+        self.demand(Request::Cancel { run, kill }).await?;
+        self.read_queue().await
+    }
+
+    /// Asks the planner and queues what it says.
+    async fn order(&mut self) -> Result<(), Stop> {
+        // Until the pause is over; `next` takes it away.
+        while self.not_before.is_none() {
+            let driver = &mut self.driver;
+            driver.progress.room = QUEUED.saturating_sub(driver.progress.pending().len());
+            let orders = match driver.progress.room {
+                0 => Vec::new(),
+                _ => driver.plan.planner.next(&driver.progress),
+            };
+            if orders.is_empty() {
+                break;
+            }
+            self.submit(orders).await?;
+        }
+        Ok(())
+    }
+
+    async fn submit(&mut self, orders: Vec<RepeatOrder>) -> Result<(), Stop> {
+        let keys: Vec<_> = orders.iter().map(|order| order.key.clone()).collect();
+        let Reply::Submitted(answers) = self.demand(Request::Submit(orders)).await? else {
+            return Err(LinkError::Unexpected("something else than what it does").into());
+        };
+        if answers.len() != keys.len() {
+            return Err(LinkError::Unexpected("another number of answers").into());
+        }
+        for (key, answer) in keys.into_iter().zip(answers) {
+            match answer {
+                OrderAnswer::Accepted | OrderAnswer::Known => self.driver.progress.begin(key),
+                OrderAnswer::Refused(why) if why.code == FailureCode::Backpressured => {
+                    (self.driver.tell)(DriveEvent::Waiting(why.detail));
+                    self.not_before = Some(Instant::now() + PATIENCE);
+                }
+                OrderAnswer::Refused(why) => {
+                    self.driver.store.put_failure(&key, Stage::Spawn, &why)?;
+                    self.end(key, Ended::Failed, Some((Stage::Spawn, why)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for something that an agent of the same build has no reason to refuse.
+    async fn demand(&mut self, request: Request) -> Result<Reply, Stop> {
+        let asked = self.link.send(request).await?;
+        loop {
+            match self.next().await? {
+                Next::Link(LinkEvent::Reply { number, answer }) if number == asked => {
+                    return answer.map_err(Stop::Agent);
+                }
+                Next::Link(event) => self.handle(event).await?,
+                Next::Nudge => {}
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Next, Stop> {
+        if let Some(event) = self.aside.pop_front() {
+            return Ok(Next::Link(event));
+        }
+        let later = self.not_before;
+        let pause = async {
+            match later {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = self.link.next() => Ok(Next::Link(event?)),
+            () = self.driver.interrupts.next() => {
+                self.driver.wishes += 1;
+                Ok(Next::Nudge)
+            }
+            () = pause => {
+                self.not_before = None;
+                Ok(Next::Nudge)
+            }
+        }
+    }
+
+    async fn handle(&mut self, event: LinkEvent) -> Result<(), Stop> {
+        match event {
+            LinkEvent::Reply { number, answer } => {
+                // An acknowledgement that is refused is one of a segment the agent no longer has.
+                self.acknowledged.remove(&number);
+                drop(answer);
+                Ok(())
+            }
+            LinkEvent::Event(Event::Started(key)) => {
+                (self.driver.tell)(DriveEvent::Started(key));
+                Ok(())
+            }
+            LinkEvent::Event(Event::Progress(progress)) => {
+                (self.driver.tell)(DriveEvent::Progress(progress));
+                Ok(())
+            }
+            LinkEvent::Event(Event::Waiting(why)) => {
+                (self.driver.tell)(DriveEvent::Waiting(why));
+                Ok(())
+            }
+            LinkEvent::Segment(header) => self.commit(&header).await,
+            LinkEvent::Record(_) => {
+                Err(LinkError::Unexpected("a record that belongs to no repeat").into())
+            }
+        }
+    }
+
+    /// Commits the repeat that begins, then lets the agent forget it.
+    async fn commit(&mut self, header: &SegmentHeader) -> Result<(), Stop> {
+        let store = &mut *self.driver.store;
+        let delivery = delivery::take(&mut self.link, store, header, &mut self.aside).await?;
+        self.driver.losses = 0;
+        let segment = header.segment;
+        let number = self.link.send(Request::Acknowledge { segment }).await?;
+        self.acknowledged.insert(number);
+        if delivery.wanted {
+            self.end(delivery.key, delivery.how, delivery.failure);
+        } else {
+            (self.driver.tell)(DriveEvent::Dropped(delivery.key));
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, key: OrderKey, how: Ended, failure: Option<(Stage, Failure)>) {
+        if key.run == self.driver.plan.run {
+            self.driver.progress.end(key.clone(), how);
+        }
+        (self.driver.tell)(DriveEvent::Stored { key, how, failure });
+    }
+}

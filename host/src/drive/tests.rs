@@ -1,0 +1,472 @@
+//! Plans driven against a scripted agent that keeps its queue and spool over connections.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use edgedyno_shared::ids::{BootId, RunId, StoreId};
+use edgedyno_shared::order::{OrderKey, RepeatOrder};
+use edgedyno_shared::repeat::{Outcome, RepeatEnd};
+use edgedyno_shared::units::Nanos;
+use edgedyno_shared::wire::event::Event;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::hello::schema_hash;
+use edgedyno_shared::wire::record::{Record, SegmentHeader};
+use edgedyno_shared::wire::request::{OrderAnswer, QueueEntry, QueueState, Reply, Request};
+use tokio::task::LocalSet;
+
+use super::interrupts::Interrupts;
+use super::{DriveEnd, DriveError, DriveEvent, Driver, Plan};
+use crate::board::link::{Greeted, Link, LinkError};
+use crate::board::script::FakeAgent;
+use crate::board::{Board, ConnectError};
+use crate::plan::Planner;
+use crate::plan::fixed::StaticPlan;
+use crate::plan::fixed::tests::{case, conduct};
+use crate::store::rows::{OutcomeKind, RulesRow};
+use crate::store::sample::{new_run, new_store, run_id};
+use crate::store::{NewCase, Store};
+
+/// What the agent does with the order that it has run so far.
+#[derive(Debug, Clone, PartialEq)]
+enum Fate {
+    Measure,
+    Fail(FailureCode),
+    /// Closes the connection in the middle of the segment.
+    CutDelivery,
+    /// Closes the connection and forgets the order.
+    Forget,
+    /// Measures, and is gone before the acknowledgement arrives.
+    CutBeforeAcknowledgement,
+    Refuse(FailureCode),
+    /// Runs until it is cancelled.
+    Endless,
+}
+
+/// An agent's memory: what outlives a connection.
+#[derive(Default)]
+struct Agent {
+    fates: Vec<Fate>,
+    spool: BTreeMap<u64, SegmentHeader>,
+    endings: BTreeMap<u64, Outcome>,
+    running: Option<RepeatOrder>,
+    ran: Vec<OrderKey>,
+    mapped: usize,
+    cancels: Vec<bool>,
+    connections: u64,
+    last_segment: u64,
+}
+
+/// A board whose agent lives in the same thread.
+#[derive(Clone)]
+struct ScriptedBoard(Rc<RefCell<Agent>>);
+
+impl ScriptedBoard {
+    fn new(fates: &[Fate]) -> Self {
+        let agent = Agent {
+            fates: fates.to_vec(),
+            ..Agent::default()
+        };
+        Self(Rc::new(RefCell::new(agent)))
+    }
+
+    fn ran(&self) -> Vec<(u32, u32)> {
+        let agent = self.0.borrow();
+        agent.ran.iter().map(|k| (k.repeat, k.attempt)).collect()
+    }
+}
+
+impl Board for ScriptedBoard {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    async fn connect(&self, store: StoreId) -> Result<Link, ConnectError> {
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let agent = self.0.clone();
+        agent.borrow_mut().connections += 1;
+        tokio::task::spawn_local(async move { serve(agent, FakeAgent::welcome(far).await).await });
+        let (read, write) = tokio::io::split(near);
+        Ok(Greeted::greet(read, write, store).await?.into_link()?)
+    }
+}
+
+async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
+    let waiting: Vec<_> = agent.borrow().spool.clone().into_iter().collect();
+    for (segment, header) in waiting {
+        let outcome = agent.borrow().endings[&segment].clone();
+        deliver(&mut line, &header, outcome, false).await;
+    }
+    while let Some((number, request)) = line.try_request().await {
+        let answer = match request {
+            Request::MapContent(_) => {
+                agent.borrow_mut().mapped += 1;
+                Reply::Done
+            }
+            Request::Queue => Reply::Queue(queue(&agent.borrow())),
+            Request::Acknowledge { segment } => {
+                agent.borrow_mut().spool.remove(&segment);
+                Reply::Done
+            }
+            Request::Cancel { kill, .. } => {
+                agent.borrow_mut().cancels.push(kill);
+                line.reply(number, Ok(Reply::Done)).await;
+                let running = agent.borrow_mut().running.take();
+                if let Some(order) = running {
+                    let outcome = if kill {
+                        Outcome::Cancelled
+                    } else {
+                        Outcome::Complete
+                    };
+                    finish(&agent, &mut line, order, outcome, false).await;
+                }
+                continue;
+            }
+            Request::Submit(orders) => {
+                for order in orders {
+                    if run(&agent, &mut line, number, order).await.is_none() {
+                        return;
+                    }
+                }
+                continue;
+            }
+            other => panic!("the driver asked {other:?}"),
+        };
+        line.reply(number, Ok(answer)).await;
+    }
+}
+
+fn queue(agent: &Agent) -> Vec<QueueEntry> {
+    let running = agent.running.iter().map(|order| QueueEntry {
+        key: order.key.clone(),
+        state: QueueState::Queued,
+    });
+    let spooled = agent.spool.values().map(|header| QueueEntry {
+        key: header.key.clone(),
+        state: QueueState::Spooled,
+    });
+    running.chain(spooled).collect()
+}
+
+/// Runs one order by the script; none when the connection is over.
+async fn run(
+    agent: &Rc<RefCell<Agent>>,
+    line: &mut FakeAgent,
+    number: u64,
+    order: RepeatOrder,
+) -> Option<()> {
+    let fate = {
+        let mut agent = agent.borrow_mut();
+        agent.ran.push(order.key.clone());
+        let at = agent.ran.len() - 1;
+        agent.fates.get(at).cloned().unwrap_or(Fate::Measure)
+    };
+    if let Fate::Refuse(code) = fate {
+        let answer = OrderAnswer::Refused(Failure::new(code, "refused"));
+        line.reply(number, Ok(Reply::Submitted(vec![answer]))).await;
+        return Some(());
+    }
+    if fate == Fate::Forget {
+        return None;
+    }
+    line.reply(number, Ok(Reply::Submitted(vec![OrderAnswer::Accepted])))
+        .await;
+    line.event(&Event::Started(order.key.clone())).await;
+    if fate == Fate::Endless {
+        agent.borrow_mut().running = Some(order);
+        return Some(());
+    }
+    let outcome = match fate {
+        Fate::Fail(code) => Outcome::Failed {
+            stage: edgedyno_shared::repeat::Stage::Load,
+            failure: Failure::new(code, "as the script says"),
+        },
+        _ => Outcome::Complete,
+    };
+    let cut = fate == Fate::CutDelivery;
+    finish(agent, line, order, outcome, cut).await;
+    (!cut && fate != Fate::CutBeforeAcknowledgement).then_some(())
+}
+
+async fn finish(
+    agent: &Rc<RefCell<Agent>>,
+    line: &mut FakeAgent,
+    order: RepeatOrder,
+    outcome: Outcome,
+    cut: bool,
+) {
+    let header = {
+        let mut agent = agent.borrow_mut();
+        agent.last_segment += 1;
+        let segment = agent.last_segment;
+        let header = SegmentHeader {
+            schema: schema_hash(),
+            store: line.host.store,
+            boot: BootId(1),
+            segment,
+            key: order.key,
+        };
+        agent.spool.insert(segment, header.clone());
+        agent.endings.insert(segment, outcome.clone());
+        header
+    };
+    deliver(line, &header, outcome, cut).await;
+}
+
+async fn deliver(line: &mut FakeAgent, header: &SegmentHeader, outcome: Outcome, cut: bool) {
+    line.segment(header).await;
+    if cut {
+        return;
+    }
+    let end = RepeatEnd {
+        outcome,
+        wall_unix_ns: 1,
+        mono: Nanos(1),
+        environment: Vec::new(),
+        trials: 0,
+        chunks: 0,
+    };
+    line.record(0, &Record::End(end)).await;
+}
+
+struct Driven {
+    end: Result<DriveEnd, DriveError>,
+    events: Vec<DriveEvent>,
+    rows: Vec<(OrderKey, OutcomeKind)>,
+}
+
+fn begin(store: &Store, plan: &StaticPlan, run: &RunId) {
+    store.begin_run(&new_run(&run.0, 1)).unwrap();
+    let conduct = plan.conduct();
+    for (key, case) in plan.cases() {
+        let rules = RulesRow::new(
+            Some(conduct.repeats),
+            &conduct.rules,
+            &conduct.limits,
+            conduct.cold,
+            &conduct.outputs,
+        );
+        let new = NewCase {
+            key: *key,
+            match_key: crate::plan::axes::match_key(case),
+            case,
+            rules,
+        };
+        store.add_case(run, &new).unwrap();
+    }
+}
+
+/// Drives one case with so many repeats; `watch` sees each event and may interrupt.
+fn drive_in(
+    store: &mut Store,
+    board: &ScriptedBoard,
+    repeats: u32,
+    mut watch: impl FnMut(&DriveEvent, &tokio::sync::mpsc::UnboundedSender<()>),
+) -> Driven {
+    let run = run_id("r1");
+    let mut plan = StaticPlan::new(&run, vec![case(1)], conduct(repeats, 0));
+    if store.run(&run).is_err() {
+        begin(store, &plan, &run);
+    }
+    let mut events = Vec::new();
+    let (send, mut interrupts) = Interrupts::by_hand();
+    let mut tell = |event: DriveEvent| {
+        watch(&event, &send);
+        events.push(event);
+    };
+    let plan = Plan {
+        run: run.clone(),
+        planner: &mut plan as &mut dyn Planner,
+        contents: Vec::new(),
+    };
+    let driver = Driver::new(board, store, plan, &mut interrupts, &mut tell);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let end = LocalSet::new().block_on(&runtime, driver.drive());
+    let rows = store.done_keys(&run).unwrap();
+    Driven { end, events, rows }
+}
+
+fn drive(board: &ScriptedBoard, repeats: u32) -> Driven {
+    let (_dir, mut store) = new_store();
+    drive_in(&mut store, board, repeats, |_, _| {})
+}
+
+fn outcomes(driven: &Driven) -> Vec<OutcomeKind> {
+    driven.rows.iter().map(|(_, outcome)| *outcome).collect()
+}
+
+#[test]
+fn every_repeat_is_committed_and_then_acknowledged() {
+    let board = ScriptedBoard::new(&[]);
+    let driven = drive(&board, 3);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(board.ran(), [(0, 0), (1, 0), (2, 0)]);
+    assert_eq!(driven.rows.len(), 3);
+    assert!(board.0.borrow().spool.is_empty());
+}
+
+#[test]
+fn a_failure_row_does_not_end_the_plan() {
+    let board = ScriptedBoard::new(&[Fate::Fail(FailureCode::Crash)]);
+    let driven = drive(&board, 2);
+    assert_eq!(
+        outcomes(&driven),
+        [OutcomeKind::Failed, OutcomeKind::Complete]
+    );
+    let crashed = |e: &DriveEvent| matches!(e, DriveEvent::Stored { failure: Some((_, f)), .. } if f.code == FailureCode::Crash);
+    assert!(driven.events.iter().any(crashed));
+}
+
+#[test]
+fn a_repeat_lost_with_its_agent_is_attempted_once_more() {
+    let lost = Fate::Fail(FailureCode::AgentRestarted);
+    let board = ScriptedBoard::new(&[lost.clone(), lost]);
+    let driven = drive(&board, 2);
+    assert_eq!(board.ran(), [(0, 0), (0, 1), (1, 0)]);
+    assert_eq!(driven.rows.len(), 3);
+}
+
+#[test]
+fn a_delivery_cut_short_is_replayed_and_stored_once() {
+    let board = ScriptedBoard::new(&[Fate::CutDelivery]);
+    let driven = drive(&board, 2);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(board.ran(), [(0, 0), (1, 0)]);
+    assert_eq!(driven.rows.len(), 2);
+    assert!(
+        driven
+            .events
+            .iter()
+            .any(|e| matches!(e, DriveEvent::Reconnecting(_)))
+    );
+}
+
+#[test]
+fn an_acknowledgement_that_was_lost_is_given_again() {
+    let board = ScriptedBoard::new(&[Fate::CutBeforeAcknowledgement]);
+    let driven = drive(&board, 2);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(driven.rows.len(), 2);
+    assert!(board.0.borrow().spool.is_empty());
+}
+
+#[test]
+fn an_order_that_the_agent_forgot_is_sent_again() {
+    let board = ScriptedBoard::new(&[Fate::Forget]);
+    let driven = drive(&board, 1);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(board.ran(), [(0, 0), (0, 0)]);
+    assert_eq!(driven.rows.len(), 1);
+}
+
+#[test]
+fn a_connection_that_keeps_breaking_is_given_up() {
+    let board = ScriptedBoard::new(&vec![Fate::Forget; 20]);
+    let driven = drive(&board, 1);
+    assert!(matches!(driven.end, Err(DriveError::Lost { .. })));
+}
+
+#[test]
+fn a_refused_order_is_a_failure_row_and_an_agent_without_room_is_asked_again() {
+    let board = ScriptedBoard::new(&[
+        Fate::Refuse(FailureCode::NotFound),
+        Fate::Refuse(FailureCode::Backpressured),
+    ]);
+    let driven = drive(&board, 2);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    let outcomes: Vec<_> = driven.rows.iter().map(|(k, o)| (k.repeat, *o)).collect();
+    assert_eq!(
+        outcomes,
+        [(0, OutcomeKind::Failed), (1, OutcomeKind::Complete)]
+    );
+    assert_eq!(board.ran(), [(0, 0), (1, 0), (1, 0)]);
+}
+
+#[test]
+fn the_first_interrupt_lets_the_repeat_finish() {
+    let (_dir, mut store) = new_store();
+    let board = ScriptedBoard::new(&[Fate::Endless]);
+    let driven = drive_in(&mut store, &board, 3, |event, interrupt| {
+        if matches!(event, DriveEvent::Started(_)) {
+            interrupt.send(()).unwrap();
+        }
+    });
+    assert_eq!(driven.end.unwrap(), DriveEnd::Interrupted);
+    assert_eq!(board.0.borrow().cancels, [false]);
+    assert_eq!(driven.rows.len(), 1);
+    assert_eq!(driven.rows[0].1, OutcomeKind::Complete);
+}
+
+#[test]
+fn two_interrupts_kill_the_repeat_and_a_resumed_run_measures_it_again() {
+    let (_dir, mut store) = new_store();
+    let board = ScriptedBoard::new(&[Fate::Endless]);
+    let driven = drive_in(&mut store, &board, 2, |event, interrupt| {
+        if matches!(event, DriveEvent::Started(_)) {
+            interrupt.send(()).unwrap();
+            interrupt.send(()).unwrap();
+        }
+    });
+    assert_eq!(driven.end.unwrap(), DriveEnd::Interrupted);
+    assert!(driven.rows.iter().all(|(key, _)| key.repeat == 0));
+    let resumed = drive_in(&mut store, &board, 2, |_, _| {});
+    assert_eq!(resumed.end.unwrap(), DriveEnd::Complete);
+    let complete = |(_, outcome): &&(OrderKey, OutcomeKind)| *outcome == OutcomeKind::Complete;
+    assert_eq!(resumed.rows.iter().filter(complete).count(), 2);
+}
+
+#[test]
+fn a_finished_run_orders_nothing_when_resumed() {
+    let (_dir, mut store) = new_store();
+    let board = ScriptedBoard::new(&[]);
+    drive_in(&mut store, &board, 2, |_, _| {}).end.unwrap();
+    drive_in(&mut store, &board, 2, |_, _| {}).end.unwrap();
+    assert_eq!(board.ran().len(), 2);
+}
+
+#[test]
+fn a_repeat_of_a_removed_run_is_thrown_away_and_said() {
+    let (_dir, mut store) = new_store();
+    let board = ScriptedBoard::new(&[]);
+    let stray = SegmentHeader {
+        schema: schema_hash(),
+        store: store.id(),
+        boot: BootId(1),
+        segment: 1,
+        key: OrderKey {
+            run: run_id("gone"),
+            ..crate::store::sample::key("gone", 0, 0)
+        },
+    };
+    {
+        let mut agent = board.0.borrow_mut();
+        agent.last_segment = 1;
+        agent.spool.insert(1, stray);
+        agent.endings.insert(1, Outcome::Complete);
+    }
+    let driven = drive_in(&mut store, &board, 1, |_, _| {});
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert!(
+        driven
+            .events
+            .iter()
+            .any(|e| matches!(e, DriveEvent::Dropped(k) if k.run.0 == "gone"))
+    );
+    assert!(board.0.borrow().spool.is_empty());
+}
+
+#[test]
+fn an_agent_of_another_build_is_not_driven() {
+    let refused = DriveError::Connect {
+        board: "b".into(),
+        source: ConnectError::Link(LinkError::Incompatible {
+            agent: edgedyno_shared::ids::BuildId("old".into()),
+        }),
+    };
+    let error = crate::exit::CommandError::from(refused);
+    assert_eq!(error.exit, crate::exit::Exit::INCOMPATIBLE);
+    assert!(error.hint.unwrap().contains("board update"));
+}

@@ -1,0 +1,188 @@
+//! Axes of a case as names and values, and the two keys made of them.
+
+use edgedyno_shared::case::{Case, Generator, InputSource};
+use edgedyno_shared::ids::Sha256;
+use serde_json::{Value, json};
+use sha2::Digest;
+
+/// Names and values of a case, sorted by name; an axis that was left open is not listed.
+pub fn axes(case: &Case) -> Vec<(String, String)> {
+    let mut out = vec![
+        ("board".to_owned(), case.board.clone()),
+        ("model".to_owned(), case.model.name.clone()),
+        ("backend".to_owned(), case.backend.clone()),
+        ("threads".to_owned(), case.threads.intra.to_string()),
+        ("inter_threads".to_owned(), case.threads.inter.to_string()),
+        ("scenario".to_owned(), scenario(case)),
+        ("io".to_owned(), case.io.name().to_owned()),
+        ("condition".to_owned(), case.condition.0.clone()),
+        ("inputs".to_owned(), inputs(case)),
+        (
+            "input_policy".to_owned(),
+            case.inputs.policy.name().to_owned(),
+        ),
+    ];
+    let mut known = |name: &str, value: Option<String>| {
+        out.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    known("runtime", case.runtime.as_ref().map(|r| r.version.clone()));
+    known("batch", case.batch.map(|batch| batch.to_string()));
+    known("cpus", case.cpus.as_deref().map(cpu_list));
+    known("precision", case.precision.clone());
+    let named = |kind: &str, pairs: &[(String, String)]| -> Vec<(String, String)> {
+        let name = |(key, value): &(String, String)| (format!("{kind}.{key}"), value.clone());
+        pairs.iter().map(name).collect()
+    };
+    out.extend(named("option", &case.options));
+    out.extend(named("parameter", &case.parameters));
+    let shape =
+        |s: &edgedyno_shared::case::NamedShape| (format!("shape.{}", s.input), dims(&s.dims));
+    out.extend(case.shapes.iter().map(shape));
+    out.sort();
+    out
+}
+
+/// The key by names and axis values only: the same for a rebuilt model of the same name.
+pub fn match_key(case: &Case) -> Sha256 {
+    hash(&axes_value(case))
+}
+
+/// The key that a resumed run goes by: contents count as well as names.
+pub fn case_key(case: &Case) -> Sha256 {
+    let files = match &case.inputs.source {
+        InputSource::Generated { .. } => Value::Null,
+        InputSource::Files { sets } => sets
+            .iter()
+            .map(|set| {
+                set.iter()
+                    .map(|f| json!([f.input, f.sha256.to_string()]))
+                    .collect()
+            })
+            .collect::<Vec<Value>>()
+            .into(),
+    };
+    hash(&json!({
+        "axes": axes_value(case),
+        "inputs": files,
+        "model": case.model.sha256.to_string(),
+        "runtime": case.runtime.as_ref().map(|r| r.sha256.to_string()),
+    }))
+}
+
+/// CPU numbers as a list of ranges: `0-3,7`.
+pub fn cpu_list(cpus: &[u16]) -> String {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let ranges = sorted
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|range| match range {
+            [one] => one.to_string(),
+            [first, .., last] => format!("{first}-{last}"),
+            [] => String::new(),
+        });
+    ranges.collect::<Vec<_>>().join(",")
+}
+
+/// Dimensions as people write them: `1x3x224x224`.
+pub fn dims(dims: &[u64]) -> String {
+    let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
+    dims.join("x")
+}
+
+fn scenario(case: &Case) -> String {
+    use edgedyno_shared::case::Scenario;
+    match case.scenario {
+        Scenario::Concurrent { streams } => format!("concurrent:{streams}"),
+        Scenario::Rate { millihertz } => format!("rate:{}", millihertz as f64 / 1e3),
+        _ => case.scenario.name().to_owned(),
+    }
+}
+
+fn inputs(case: &Case) -> String {
+    match &case.inputs.source {
+        InputSource::Files { sets } => format!("files:{}", sets.len()),
+        InputSource::Generated { generator, seed } => {
+            format!("{}:seed={seed}", generator_name(generator))
+        }
+    }
+}
+
+/// A generator as the command line names it.
+pub fn generator_name(generator: &Generator) -> String {
+    match generator {
+        Generator::Normal => "normal".into(),
+        Generator::Uniform => "uniform".into(),
+        Generator::Zeros => "zeros".into(),
+        Generator::Integers { low, high } => format!("int:{low}..{high}"),
+    }
+}
+
+fn axes_value(case: &Case) -> Value {
+    let pairs = axes(case).into_iter();
+    Value::Object(pairs.map(|(name, value)| (name, value.into())).collect())
+}
+
+/// SHA-256 of the canonical form: no white space, members in the order given, which is sorted.
+fn hash(value: &Value) -> Sha256 {
+    Sha256(sha2::Sha256::digest(value.to_string()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixed::tests::case;
+    use edgedyno_shared::case::RuntimeRef;
+
+    #[test]
+    fn contents_change_the_key_and_not_the_match_key() {
+        let old = case(1);
+        let mut new = case(1);
+        new.model.sha256 = Sha256([9; 32]);
+        assert_eq!(match_key(&old), match_key(&new));
+        assert_ne!(case_key(&old), case_key(&new));
+    }
+
+    #[test]
+    fn every_axis_changes_both_keys() {
+        type Change = fn(&mut Case);
+        let changes: [Change; 8] = [
+            |c| c.threads.intra = 7,
+            |c| c.batch = Some(4),
+            |c| c.cpus = Some(vec![1]),
+            |c| c.backend = "null".into(),
+            |c| c.options.push(("a".into(), "b".into())),
+            |c| c.parameters.push(("a".into(), "b".into())),
+            |c| c.io = edgedyno_shared::case::Io::Transfer,
+            |c| {
+                c.runtime = Some(RuntimeRef {
+                    version: "1.2".into(),
+                    sha256: Sha256([1; 32]),
+                });
+            },
+        ];
+        let mut seen = vec![(match_key(&case(1)), case_key(&case(1)))];
+        for change in changes {
+            let mut changed = case(1);
+            change(&mut changed);
+            let keys = (match_key(&changed), case_key(&changed));
+            assert!(seen.iter().all(|s| s.0 != keys.0 && s.1 != keys.1));
+            seen.push(keys);
+        }
+    }
+
+    #[test]
+    fn the_match_key_is_that_of_known_text() {
+        let text: String = axes_value(&case(1)).to_string();
+        assert_eq!(
+            text,
+            r#"{"backend":"fake","board":"local","condition":"idle","input_policy":"fixed","inputs":"normal:seed=1","inter_threads":"1","io":"resident","model":"m","scenario":"single","threads":"1"}"#
+        );
+    }
+
+    #[test]
+    fn cpus_read_as_ranges() {
+        assert_eq!(cpu_list(&[3, 0, 1, 2, 7, 9, 10]), "0-3,7,9-10");
+        assert_eq!(cpu_list(&[]), "");
+    }
+}

@@ -1,0 +1,44 @@
+//! Writing to stdout and stderr without falling over a reader that went away.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::Value;
+
+/// Prints a result. A closed pipe (`| head`) ends the output, not the program.
+pub fn result(text: impl Display) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Prints a result as it is, without a line end of ours.
+pub fn raw(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// Prints a result as JSON.
+pub fn json(value: &Value) {
+    result(format_args!("{value:#}"));
+}
+
+/// Says something about the work; never part of a result.
+pub fn note(text: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether a person sees what goes to stderr.
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Asks a question on a terminal; anywhere else the answer is no.
+pub fn confirm(question: &str) -> bool {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return false;
+    }
+    let _ = write!(io::stderr().lock(), "{question} [y/N] ");
+    let mut line = String::new();
+    let read = io::stdin().read_line(&mut line);
+    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
+}
