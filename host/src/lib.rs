@@ -1,16 +1,20 @@
 //! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
 pub mod board;
+pub mod documents;
 pub mod drive;
 pub mod exit;
+pub mod export;
 pub mod fields;
 pub mod findings;
-pub mod model;
 #[cfg(test)]
 mod golden;
+pub mod model;
 pub mod near;
 pub mod options;
 pub mod plan;
+pub mod records;
+pub mod source;
 pub mod stats;
 pub mod store;
 pub mod summary;
