@@ -1,20 +1,24 @@
 //! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
-#[cfg(test)]
-mod golden;
 pub mod board;
 pub mod cli;
 pub mod clock;
 pub mod cmd;
+pub mod documents;
 pub mod drive;
 pub mod exit;
+pub mod export;
 pub mod fields;
 pub mod findings;
+#[cfg(test)]
+mod golden;
 pub mod model;
 pub mod near;
 pub mod options;
 pub mod plan;
+pub mod records;
 pub mod runtime;
+pub mod source;
 pub mod stats;
 pub mod store;
 pub mod summary;
