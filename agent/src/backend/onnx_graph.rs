@@ -4,7 +4,7 @@
 //! runtime is asked. This walks the file's protobuf fields and skips everything else by its length:
 //! a model of gigabytes costs a few reads. Field numbers are those of `onnx.proto` (ONNX 1.23).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
@@ -25,6 +25,8 @@ pub struct GraphFacts {
     /// Inputs that a caller must give: those without an initializer of the same name.
     pub inputs: Vec<ValueInfo>,
     pub outputs: Vec<ValueInfo>,
+    /// Types of the graph's nodes; those of branches and loop bodies are not looked into.
+    pub operators: BTreeSet<String>,
 }
 
 /// One input or output of the graph.
@@ -179,7 +181,7 @@ pub fn read_from(source: impl Read + Seek) -> Result<GraphFacts, GraphError> {
     Ok(facts)
 }
 
-/// `GraphProto`: initializer 5, input 11, output 12, sparse_initializer 15.
+/// `GraphProto`: node 1, initializer 5, input 11, output 12, sparse_initializer 15.
 fn graph<S: Read + Seek>(
     walk: &mut Walk<S>,
     end: u64,
@@ -188,6 +190,9 @@ fn graph<S: Read + Seek>(
 ) -> Result<(), GraphError> {
     while let Some(field) = walk.field(end)? {
         match field {
+            (1, Wire::Bytes(to)) => {
+                facts.operators.insert(node_type(walk, to)?);
+            }
             (5, Wire::Bytes(to)) => {
                 initialized.insert(tensor_name(walk, to)?);
             }
@@ -202,6 +207,18 @@ fn graph<S: Read + Seek>(
         }
     }
     Ok(())
+}
+
+/// `NodeProto`: op_type 4.
+fn node_type<S: Read + Seek>(walk: &mut Walk<S>, end: u64) -> Result<String, GraphError> {
+    let mut name = String::new();
+    while let Some(field) = walk.field(end)? {
+        match field {
+            (4, Wire::Bytes(to)) => name = walk.text(to)?,
+            other => walk.skip(other)?,
+        }
+    }
+    Ok(name)
 }
 
 /// `OperatorSetIdProto`: domain 1, version 2; none for another domain than the default.
@@ -293,10 +310,9 @@ fn shape<S: Read + Seek>(walk: &mut Walk<S>, end: u64) -> Result<Vec<Dim>, Graph
                 }
                 (2, Wire::Bytes(to)) => {
                     let name = walk.text(to)?;
-                    dim = if name.is_empty() {
-                        Dim::Unknown
-                    } else {
-                        Dim::Symbol(name)
+                    dim = match is_a_name(&name) {
+                        true => Dim::Symbol(name),
+                        false => Dim::Unknown,
                     };
                 }
                 other => walk.skip(other)?,
@@ -305,6 +321,11 @@ fn shape<S: Read + Seek>(walk: &mut Walk<S>, end: u64) -> Result<Vec<Dim>, Graph
         dims.push(dim);
     }
     Ok(dims)
+}
+
+/// Exporters also write `?` or Python's `None`, and mean that each may have another size.
+fn is_a_name(text: &str) -> bool {
+    text != "None" && text.chars().any(char::is_alphabetic)
 }
 
 /// What follows a field's tag.
@@ -435,7 +456,7 @@ mod tests {
             D::Value(3),
             D::Nothing,
             D::Value(-1),
-            D::Param(""),
+            D::Param("?"),
         ];
         let file = Graph {
             inputs: vec![
@@ -469,6 +490,30 @@ mod tests {
             (facts.producer.as_str(), facts.opset),
             ("edgedyno test", Some(13))
         );
+    }
+
+    #[test]
+    fn a_placeholder_is_no_name() {
+        let dims = [
+            D::Param("?"),
+            D::Param("None"),
+            D::Param("-1"),
+            D::Param("n"),
+        ];
+        let file = Graph {
+            inputs: vec![value("x", 1, Some(&dims))],
+            ..Graph::default()
+        }
+        .file();
+        let read = parse(&file).unwrap().inputs.remove(0).dims.unwrap();
+        let name = Dim::Symbol("n".into());
+        assert_eq!(read, [Dim::Unknown, Dim::Unknown, Dim::Unknown, name]);
+    }
+
+    #[test]
+    fn node_types_are_listed_once() {
+        let operators = parse(&onnx_writer::linear()).unwrap().operators;
+        assert_eq!(Vec::from_iter(operators), ["Add", "MatMul"]);
     }
 
     #[test]

@@ -74,6 +74,11 @@ pub(crate) struct Graph {
 impl Graph {
     /// The whole file: IR version 8, operator set 13.
     pub(crate) fn file(&self) -> Vec<u8> {
+        self.file_for(13)
+    }
+
+    /// The whole file for an operator set.
+    pub(crate) fn file_for(&self, opset: i64) -> Vec<u8> {
         let parts = [
             (1, &self.nodes),
             (5, &self.initializers),
@@ -84,7 +89,7 @@ impl Graph {
         for (field, messages) in parts {
             graph.extend(messages.iter().flat_map(|m| bytes(field, m)));
         }
-        let opset = [bytes(1, ""), number(2, 13)].concat();
+        let opset = [bytes(1, ""), number(2, opset)].concat();
         [
             number(1, 8),
             bytes(2, "edgedyno test"),

@@ -88,7 +88,7 @@ impl Runtime for BuiltIn {
             slots: output_slots(&model, &facts),
             model,
             info: facts.describe(&resolved),
-            effective: settings.effective(job, observed),
+            effective: settings.effective(job, observed, &facts),
             options: RunOptions::default().with_thread_pool(Some(pool)),
         }))
     }
@@ -120,7 +120,7 @@ impl Settings {
         Ok(settings)
     }
 
-    fn effective(&self, job: &Job, pool_threads: usize) -> Vec<Effective> {
+    fn effective(&self, job: &Job, pool_threads: usize, facts: &GraphFacts) -> Vec<Effective> {
         let threads = job.order.case.threads;
         let line = |name: &str, requested: String, observed: Option<String>| Effective {
             name: name.into(),
@@ -128,9 +128,9 @@ impl Settings {
             observed,
         };
         let word = |on: bool| if on { "on" } else { "off" }.to_owned();
-        vec![
+        let mut lines = vec![
             line(
-                "intra_threads",
+                "threads",
                 threads.intra.to_string(),
                 Some(pool_threads.to_string()),
             ),
@@ -138,8 +138,21 @@ impl Settings {
             line("inter_threads", threads.inter.to_string(), Some("1".into())),
             line("optimize", word(self.optimize), None),
             line("prepack_weights", word(self.prepack_weights), None),
-        ]
+        ];
+        if let Some(opset) = facts.opset.filter(|_| has_old_softmax(facts)) {
+            lines.push(line("softmax_opset", opset.to_string(), Some("13".into())));
+        }
+        lines
     }
+}
+
+/// Up to operator set 12 these work on all dimensions from `axis` on as one; rten 0.27 knows the
+/// later meaning only and gives other values where a dimension follows (seen on squeezenet).
+fn has_old_softmax(facts: &GraphFacts) -> bool {
+    let old = facts.opset.is_some_and(|version| version < 13);
+    old && ["Softmax", "LogSoftmax"]
+        .iter()
+        .any(|op| facts.operators.contains(*op))
 }
 
 struct Loaded {
@@ -279,12 +292,32 @@ mod tests {
         let threads = model
             .effective()
             .into_iter()
-            .find(|e| e.name == "intra_threads")
+            .find(|e| e.name == "threads")
             .unwrap();
         assert_eq!(
             (threads.requested, threads.observed),
             (Some("3".into()), Some("3".into()))
         );
+    }
+
+    #[test]
+    fn an_older_softmax_is_shown_as_a_difference() {
+        let graph = Graph {
+            nodes: vec![node("share", "Softmax", &["x"], &["y"])],
+            inputs: vec![value("x", 1, Some(&[D::Value(1), D::Value(2)]))],
+            outputs: vec![value("y", 1, Some(&[D::Value(1), D::Value(2)]))],
+            ..Graph::default()
+        };
+        let observed = |opset| {
+            let setup = testing::Setup::new(&graph.file_for(opset));
+            let model = Rten.open(None).unwrap().load(&setup.job).unwrap();
+            let mut lines = model.effective().into_iter();
+            lines.find(|l| l.name == "softmax_opset")
+        };
+        assert_eq!(observed(13), None);
+        let line = observed(12).unwrap();
+        assert_eq!(line.requested.as_deref(), Some("12"));
+        assert_eq!(line.observed.as_deref(), Some("13"));
     }
 
     #[test]
