@@ -57,6 +57,8 @@ enum Command {
     Model(cmd::model::ModelArgs),
     /// Show what a run came to
     Summary(cmd::summary::SummaryArgs),
+    /// List what a board can run models with, or install more
+    Runtime(cmd::runtime::RuntimeArgs),
 }
 
 /// Runs the command of this process's arguments.
@@ -81,6 +83,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Run(args) => cmd::run::run(args, &cli.global),
         Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
+        Command::Runtime(args) => cmd::runtime::run(args, &cli.global),
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod model;
 mod pick;
 pub mod run;
+pub mod runtime;
 pub mod summary;
 
 use std::path::PathBuf;

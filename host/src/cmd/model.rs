@@ -146,7 +146,7 @@ fn make_one(kind: &str, args: &MakeArgs, json: bool) -> CommandResult {
     let made = network.make(&args.options(), &path)?;
     match json {
         true => print::json(&made_value(network, &made)?),
-        false => print::result(ui::model::made(network, &made)),
+        false => print::result(ui::model::made(network, &made, args.dynamic)),
     }
     Ok(Exit::GOOD)
 }

@@ -60,7 +60,8 @@ pub fn built_in_note(backend: &BackendInfo, named: Option<&str>) -> Option<Strin
         let version = backend.version.as_deref().unwrap_or_default();
         let name = format!("{} {version}", backend.name);
         format!(
-            "no ONNX Runtime found: measuring on the built-in runtime {}",
+            "no ONNX Runtime found: measuring on the built-in runtime {}; \
+             `edgedyno runtime install onnxruntime` fetches one",
             name.trim()
         )
     })

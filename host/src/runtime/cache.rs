@@ -119,6 +119,31 @@ impl Cache {
         Ok(entries)
     }
 
+    /// Whether the user was asked about a package once and said no.
+    pub(super) fn is_declined(&self, package: &str) -> bool {
+        self.declined(package).exists()
+    }
+
+    /// Remembers a no.
+    pub(super) fn decline(&self, package: &str) -> Result<(), RuntimeError> {
+        let file = self.declined(package);
+        let folder = self.runtimes();
+        fs::create_dir_all(&folder).map_err(RuntimeError::cache(&folder))?;
+        fs::write(&file, b"").map_err(RuntimeError::cache(&file))
+    }
+
+    fn declined(&self, package: &str) -> PathBuf {
+        self.runtimes().join(format!("{package}.declined"))
+    }
+
+    /// Versions of a package that are in the cache, whole or not, newest first.
+    pub(super) fn versions(&self, package: &str) -> Vec<String> {
+        let found = folders(&self.runtimes().join(package)).unwrap_or_default();
+        let mut versions: Vec<String> = found.iter().map(|p| name_of(p).to_owned()).collect();
+        versions.sort_by(|a, b| compare_versions(b, a));
+        versions
+    }
+
     /// The runtime of that package and version, if it is there and its library is unchanged.
     pub fn find(&self, package: &str, version: &str) -> Option<Installed> {
         let Entry::Installed(installed) = read_entry(&self.folder(package, version)) else {

@@ -34,6 +34,14 @@ pub enum RuntimeError {
     Unsupported { path: PathBuf, kind: &'static str },
     #[error("{} is not a sound wheel: {why}", path.display())]
     Wheel { path: PathBuf, why: String },
+    #[error("{} is not a sound archive: {why}", path.display())]
+    Archive { path: PathBuf, why: String },
+    #[error("{} holds version {found}, not {wanted}", path.display())]
+    OtherVersion {
+        path: PathBuf,
+        found: String,
+        wanted: String,
+    },
     #[error("{} is not a library of ONNX Runtime: {why}", path.display())]
     NotALibrary { path: PathBuf, why: &'static str },
     #[error("{} is built for {found}, this machine is {needed}", path.display())]
@@ -76,6 +84,8 @@ impl RuntimeError {
             Self::Unsupported { .. } => {
                 "unpack it and name the libonnxruntime.so inside with --from"
             }
+            Self::Archive { .. } => "download it again, or name the libonnxruntime.so itself",
+            Self::OtherVersion { .. } => "leave out ==VERSION, or choose another file",
             Self::Wheel { .. } => "download it again, or name a wheel of onnxruntime",
             Self::NotALibrary { .. } => "name a wheel (.whl) or a libonnxruntime.so",
             Self::Architecture { .. } => "choose the file for this machine",

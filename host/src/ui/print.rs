@@ -32,9 +32,14 @@ pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Whether there is somebody to ask.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Asks a question on a terminal; anywhere else the answer is no.
 pub fn confirm(question: &str) -> bool {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    if !can_ask() {
         return false;
     }
     let _ = write!(io::stderr().lock(), "{question} [y/N] ");

@@ -1,7 +1,7 @@
 //! `run`: measure a model.
 
 mod execute;
-mod inventory;
+pub(super) mod inventory;
 mod outputs;
 mod prepare;
 mod record;

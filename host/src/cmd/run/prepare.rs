@@ -17,6 +17,11 @@ use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
 use crate::plan::feed::{self, Feed};
 use crate::plan::fixed::Conduct;
+use crate::runtime::cache::Cache;
+use crate::runtime::install::Installer;
+use crate::runtime::offer::{Consent, Occasion, Offered, runtime_offer};
+use crate::ui::fetch::Terminal;
+use crate::ui::print;
 
 /// A run that can be ordered.
 pub(super) struct Prepared {
@@ -57,9 +62,15 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
 
     let board = find_board(&args.board)?;
     let named = args.runtime.backend.as_deref();
+    let mut notes = Vec::new();
     let (device, chosen) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
-        let device = inquiry.device().await?;
+        let mut device = inquiry.device().await?;
+        match offer_runtime(args, &device) {
+            Offered::Fetched(_) => device = inquiry.device().await?,
+            Offered::Not(why) => notes.extend(why),
+            Offered::NotNeeded => {}
+        }
         let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await?;
         Ok((device, chosen))
     })?;
@@ -88,6 +99,7 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
         condition: Condition::idle(),
         inputs: feed.spec,
     };
+    notes.extend(chosen.note);
     let mut contents = vec![model.content];
     contents.extend(feed.contents);
     contents.extend(reference_contents);
@@ -112,8 +124,26 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
         contents,
         library: chosen.runtime.map(|(path, _)| path),
         save_outputs: args.save_outputs.clone(),
-        notes: chosen.note.into_iter().collect(),
+        notes,
     })
+}
+
+/// Offers an ONNX Runtime where one would be used and none is there.
+fn offer_runtime(args: &RunArgs, device: &DeviceInfo) -> Offered {
+    let Ok(cache) = Cache::from_environment() else {
+        return Offered::Not(None);
+    };
+    let path = args.model.as_deref().unwrap_or(Path::new(""));
+    let occasion = Occasion {
+        board: &args.board,
+        is_chosen: args.runtime.backend.is_some() || args.runtime.runtime.is_some(),
+        is_onnx: inspect::inspect(path).is_ok(),
+    };
+    let conduct = &args.conduct;
+    let may_fetch = !(conduct.offline || conduct.dry_run);
+    let consent = Consent::of(conduct.yes, may_fetch, print::can_ask());
+    let installer = Installer::new(cache);
+    runtime_offer(device, occasion, consent, &installer, &mut Terminal)
 }
 
 /// Backend and library, as chosen.

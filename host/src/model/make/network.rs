@@ -35,6 +35,9 @@ pub struct Made {
     pub parameter_bytes: u64,
     /// Of all files.
     pub bytes: u64,
+    /// The input's name, and the shape that the figures are of.
+    pub input: String,
+    pub input_dims: Vec<u64>,
 }
 
 /// The network of that name.
@@ -56,7 +59,8 @@ impl Network {
     ///
     /// The same network, options and file name give the same bytes on every machine.
     pub fn make(&self, options: &Options, path: &Path) -> Result<Made, MakeError> {
-        let drawing = (self.draw)(&Plan::resolve(self, options)?);
+        let plan = Plan::resolve(self, options)?;
+        let drawing = (self.draw)(&plan);
         let parameter_bytes = drawing.parameter_bytes();
         check_size(parameter_bytes, options.weights)?;
         let macs = drawing.macs;
@@ -69,6 +73,11 @@ impl Network {
             macs,
             parameter_bytes,
             bytes: written.bytes,
+            input: drawing.input.name.clone(),
+            input_dims: match self.defaults.image {
+                Some(_) => vec![plan.batch, 3, plan.image, plan.image],
+                None => vec![plan.batch, plan.width],
+            },
         })
     }
 
@@ -233,6 +242,16 @@ mod tests {
                 kind => panic!("{kind:?}"),
             })
         };
+        for name in ["conv", "depthwise", "residual", "matmul"] {
+            let options = Options {
+                batch: 2,
+                ..small(name)
+            };
+            let (_folder, made, _) = make(name, &options);
+            let dims: Vec<String> = made.input_dims.iter().map(u64::to_string).collect();
+            assert_eq!(dims.join("x"), shapes(name, false)[0], "{name}");
+            assert_eq!(made.input, "input");
+        }
         assert_eq!(shapes("conv", false), ["2x3x9x9", "2x100"]);
         assert_eq!(shapes("conv", true), ["Nx3xHxW", "Nx100"]);
         assert_eq!(shapes("matmul", false), ["2x20", "2x20"]);

@@ -88,8 +88,12 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
+fn spec(text: &str) -> Spec {
+    text.parse().unwrap()
+}
+
 fn install_from(installer: &Installer, path: &Path) -> Result<Installed, RuntimeError> {
-    match installer.install_from(path, &mut |_| {})? {
+    match installer.install_from(path, &spec("onnxruntime"), &mut |_| {})? {
         Outcome::Installed(installed) => Ok(installed),
         Outcome::AlreadyThere(_) => panic!("nothing was there"),
     }
@@ -121,7 +125,9 @@ fn a_wheel_leaves_its_libraries_and_a_note() {
     let mut steps = Vec::new();
     let wheel = wheel(folder.path(), "9.8.7", X86_64);
     let outcome = installer
-        .install_from(&wheel, &mut |step| steps.push(step))
+        .install_from(&wheel, &spec("onnxruntime==9.8.7"), &mut |step| {
+            steps.push(step);
+        })
         .unwrap();
     let Outcome::Installed(installed) = outcome else {
         panic!("{outcome:?}")
@@ -212,7 +218,7 @@ fn files_that_are_no_wheel_are_named_with_the_reason() {
             .contains("no onnxruntime/capi/libonnxruntime.so"),
         "{error}"
     );
-    let tar = folder.path().join("onnxruntime-linux-x64-9.8.7.tgz");
+    let tar = folder.path().join("onnxruntime-linux-x64-9.8.7.tar.xz");
     fs::write(&tar, "").unwrap();
     assert!(matches!(
         install_from(&installer, &tar),
@@ -223,6 +229,176 @@ fn files_that_are_no_wheel_are_named_with_the_reason() {
         install_from(&installer, &none),
         Err(RuntimeError::Missing { .. })
     ));
+}
+
+#[test]
+fn a_file_of_another_version_than_the_one_asked_for_is_refused() {
+    let (folder, installer) = installer();
+    let wheel = wheel(folder.path(), "9.8.7", X86_64);
+    let from = |text| installer.install_from(&wheel, &spec(text), &mut |_| {});
+    let error = from("onnxruntime==9.8.6").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("holds version 9.8.7, not 9.8.6"),
+        "{error}"
+    );
+    assert!(names_in(&installer.cache.runtimes()).is_empty());
+    assert!(from("onnxruntime==9.8").is_ok());
+}
+
+#[test]
+fn another_package_of_the_same_library_stands_beside_the_plain_one() {
+    let (folder, installer) = installer();
+    let path = folder.path().join("gpu.whl");
+    zip_with(
+        &path,
+        &[
+            (
+                "onnxruntime/capi/libonnxruntime.so.9.8.7",
+                &elf(X86_64, b"gpu"),
+            ),
+            (
+                "onnxruntime_gpu-9.8.7.dist-info/METADATA",
+                b"Name: onnxruntime-gpu\nVersion: 9.8.7\n\n",
+            ),
+        ],
+    );
+    let gpu = install_from(&installer, &path).unwrap();
+    assert_eq!(
+        (gpu.package.as_str(), gpu.version.as_str()),
+        ("onnxruntime", "9.8.7+gpu")
+    );
+    let plain = install_from(&installer, &wheel(folder.path(), "9.8.7", X86_64)).unwrap();
+    assert_ne!(plain.path, gpu.path);
+    assert_eq!(installer.cache.list().unwrap().len(), 2);
+}
+
+/// Members of a tar archive: a path, and the bytes of a file or the aim of a link.
+fn tar_gz(path: &Path, members: &[(&str, Result<&[u8], &str>)]) {
+    let file = File::create(path).unwrap();
+    let packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    let mut tar = tar::Builder::new(packed);
+    for (name, content) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        match content {
+            Ok(bytes) => {
+                header.set_size(bytes.len() as u64);
+                tar.append_data(&mut header, name, *bytes).unwrap();
+            }
+            Err(aim) => {
+                header.set_entry_type(tar::EntryType::Symlink);
+                header.set_size(0);
+                tar.append_link(&mut header, name, aim).unwrap();
+            }
+        }
+    }
+    tar.into_inner().unwrap().finish().unwrap();
+}
+
+#[test]
+fn an_archive_gives_the_library_for_this_machine() {
+    let (folder, installer) = installer();
+    let path = folder.path().join("onnxruntime-9.8.7.tgz");
+    let (ours, theirs) = (elf(X86_64, b"ours"), elf(183, b"theirs"));
+    tar_gz(
+        &path,
+        &[
+            ("o/lib/libonnxruntime.so", Err("libonnxruntime.so.9.8.7")),
+            ("o/lib/libonnxruntime.so.9.8.7", Ok(&ours)),
+            ("o/lib/libonnxruntime_providers_shared.so", Ok(&ours)),
+            ("o/arm64/libonnxruntime.so.9.8.7", Ok(&theirs)),
+            ("o/include/onnxruntime_c_api.h", Ok(b"int x;")),
+        ],
+    );
+    let installed = install_from(&installer, &path).unwrap();
+    assert_eq!(installed.version, "9.8.7");
+    assert_eq!(installed.sha256, Digest::of(&ours));
+    let place = installer.cache.runtimes().join("onnxruntime/9.8.7");
+    assert_eq!(names_in(&place), ["installed.json", LIBRARY, PROVIDER]);
+}
+
+#[test]
+fn an_archive_without_a_library_for_this_machine_says_what_it_has() {
+    let (folder, installer) = installer();
+    let path = folder.path().join("x.tar.gz");
+    tar_gz(&path, &[("o/libonnxruntime.so.9.8.7", Ok(&elf(183, b"")))]);
+    let error = install_from(&installer, &path).unwrap_err();
+    assert!(
+        matches!(error, RuntimeError::Architecture { .. }),
+        "{error}"
+    );
+    tar_gz(&path, &[("o/readme", Ok(b"text"))]);
+    let error = install_from(&installer, &path).unwrap_err();
+    assert!(
+        error.to_string().contains("no libonnxruntime.so in it"),
+        "{error}"
+    );
+    let mut cut = fs::read(&path).unwrap();
+    cut.truncate(cut.len() / 2);
+    fs::write(&path, cut).unwrap();
+    assert!(matches!(
+        install_from(&installer, &path),
+        Err(RuntimeError::Archive { .. })
+    ));
+    assert!(names_in(&installer.cache.runtimes()).is_empty());
+}
+
+#[test]
+fn what_a_killed_installation_left_is_removed_by_the_next() {
+    let (folder, installer) = installer();
+    let runtimes = installer.cache.runtimes();
+    // No process has this number: it is beyond the kernel's limit.
+    for left in [".tmp-4194999-0", &format!(".tmp-{}-77", std::process::id())] {
+        fs::create_dir_all(runtimes.join(left)).unwrap();
+    }
+    install_from(&installer, &wheel(folder.path(), "9.8.7", X86_64)).unwrap();
+    let own = format!(".tmp-{}-77", std::process::id());
+    assert_eq!(names_in(&runtimes), [own.as_str(), "onnxruntime"]);
+}
+
+#[test]
+fn the_newest_version_for_this_machine_is_found() {
+    let (folder, installer) = installer();
+    assert_eq!(installer.find(&spec("onnxruntime")), None);
+    for version in ["9.8.7", "9.10.0"] {
+        install_from(&installer, &wheel(folder.path(), version, X86_64)).unwrap();
+    }
+    let version = |text| installer.find(&spec(text)).map(|found| found.version);
+    assert_eq!(version("onnxruntime").as_deref(), Some("9.10.0"));
+    assert_eq!(version("onnxruntime==9.8.7").as_deref(), Some("9.8.7"));
+    assert_eq!(version("onnxruntime==1.0.0"), None);
+    let board = Installer {
+        architecture: "aarch64".into(),
+        ..installer
+    };
+    assert_eq!(board.find(&spec("onnxruntime")), None);
+}
+
+#[test]
+fn pip_is_watched_while_it_fetches() {
+    let (folder, installer) = installer();
+    let wheel = wheel(folder.path(), "9.8.7", X86_64);
+    fake_python(
+        &installer,
+        &format!(
+            "echo Collecting $spec; echo '  Downloading o-9.8.7.whl (27.8 MB)'\n\
+             head -c 5000 /dev/zero > $TMPDIR/part; sleep 1; cp {} $dest/",
+            wheel.display()
+        ),
+    );
+    let mut steps = Vec::new();
+    let spec = spec("onnxruntime");
+    installer
+        .install(&spec, &mut |step| steps.push(step))
+        .unwrap();
+    let found = Step::Found {
+        file: "o-9.8.7.whl".into(),
+        size: "27.8 MB".into(),
+    };
+    assert_eq!(steps[..2], [Step::Downloading(spec), found]);
+    assert!(steps.contains(&Step::Received(5000)), "{steps:?}");
 }
 
 #[test]
