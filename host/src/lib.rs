@@ -1,7 +1,5 @@
 //! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
-#[cfg(test)]
-mod golden;
 pub mod board;
 pub mod cli;
 pub mod clock;
@@ -10,6 +8,8 @@ pub mod drive;
 pub mod exit;
 pub mod fields;
 pub mod findings;
+#[cfg(test)]
+mod golden;
 pub mod model;
 pub mod near;
 pub mod options;
