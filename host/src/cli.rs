@@ -53,6 +53,10 @@ impl Global {
 enum Command {
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Look into a model file, or make one
+    Model(cmd::model::ModelArgs),
+    /// Show what a run came to
+    Summary(cmd::summary::SummaryArgs),
 }
 
 /// Runs the command of this process's arguments.
@@ -75,6 +79,8 @@ pub fn main() -> Exit {
 fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Model(args) => cmd::model::run(args, &cli.global),
+        Command::Summary(args) => cmd::summary::run(args, &cli.global),
     }
 }
 

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::model::error::ModelError;
+use crate::model::make::MakeError;
+use crate::runtime::error::RuntimeError;
 use crate::store::{ErrorClass, StoreError};
 
 /// How the program ends; the constants are the only list of codes.
@@ -90,6 +93,17 @@ impl CommandError {
         Self::new(Exit::USAGE, what)
     }
 
+    /// An error and everything below it as causes.
+    fn of_error(exit: Exit, error: &dyn std::error::Error) -> Self {
+        let below = std::iter::successors(error.source(), |error| error.source());
+        Self {
+            exit,
+            what: error.to_string(),
+            causes: below.map(ToString::to_string).collect(),
+            hint: None,
+        }
+    }
+
     /// Adds an error and everything below it as causes.
     #[must_use]
     pub fn because(mut self, error: impl Into<anyhow::Error>) -> Self {
@@ -161,6 +175,34 @@ impl From<StoreError> for CommandError {
     }
 }
 
+impl From<ModelError> for CommandError {
+    fn from(error: ModelError) -> Self {
+        let hint = error.hint();
+        Self::of_error(Exit::USAGE, &error).hint(hint)
+    }
+}
+
+impl From<MakeError> for CommandError {
+    fn from(error: MakeError) -> Self {
+        let exit = match &error {
+            MakeError::Write { .. } => Exit::UNEXPECTED,
+            _ => Exit::USAGE,
+        };
+        Self::of_error(exit, &error).hint(error.hint())
+    }
+}
+
+impl From<RuntimeError> for CommandError {
+    fn from(error: RuntimeError) -> Self {
+        let exit = match &error {
+            // The network or the disk, not what was asked for.
+            RuntimeError::Pip { .. } | RuntimeError::Cache { .. } => Exit::UNEXPECTED,
+            _ => Exit::USAGE,
+        };
+        Self::of_error(exit, &error).hint(error.hint())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +236,18 @@ mod tests {
         let mut listed: Vec<u8> = Exit::PRECEDENCE.iter().map(|e| e.code()).collect();
         listed.sort_unstable();
         assert_eq!(listed, codes);
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_read_keeps_the_reason_of_the_system() {
+        let error = CommandError::from(ModelError::Read {
+            path: "m.onnx".into(),
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        });
+        assert_eq!(error.exit, Exit::USAGE);
+        assert_eq!(error.what, "cannot read model m.onnx");
+        assert_eq!(error.causes, ["permission denied"]);
+        assert!(error.hint.is_some());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Commands: each parses, calls and prints; what they call knows nothing of the command line.
 
+pub mod model;
+mod pick;
 pub mod run;
 pub mod summary;
 

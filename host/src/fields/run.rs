@@ -1,7 +1,5 @@
 //! The run and the case.
 
-use crate::summary::CaseSummary;
-
 use super::{Field, Subject, Unit, Value};
 
 pub(super) const SUBJECT: Subject = Subject {
@@ -23,7 +21,7 @@ const FIELDS: &[Field] = &[
         unit: Unit::Text,
         definition: "when the run began, in UTC",
         source: "run",
-        get: |s| Value::text(created(s)),
+        get: |s| Value::text(crate::documents::utc(s.run.created_unix_ns)),
     },
     Field {
         name: "run_status",
@@ -124,8 +122,3 @@ const FIELDS: &[Field] = &[
         get: |s| Value::text(Some(&s.cite)),
     },
 ];
-
-fn created(summary: &CaseSummary) -> Option<String> {
-    let at = jiff::Timestamp::from_nanosecond(summary.run.created_unix_ns.into()).ok()?;
-    Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
-}

@@ -96,11 +96,11 @@ fn warmup(text: &str) -> Result<WarmupRule, String> {
     }
     // A bare number counts trials: a time has a unit here.
     if let Ok(trials) = text.parse::<u64>() {
-        return Ok(fixed(trials, NEVER, NEVER));
+        return Ok(fixed(trials, Nanos::ZERO, NEVER));
     }
     let time = parse::span(text)
         .map_err(|_| "`steady`, `steady:2s`, 20, 2s or `none` is needed".to_owned())?;
-    Ok(fixed(u64::MAX, time, time))
+    Ok(fixed(0, time, time))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Trials of one lane of one repeat, decoded.
 
-use edgedyno_shared::columns::{FIXED_COLUMNS, ROLE, Role};
+use edgedyno_shared::columns::{FIXED_COLUMNS, NULL, ROLE, Role};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,8 @@ use super::rows::ColumnRow;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Columns {
     pub specs: Vec<ColumnRow>,
+    /// As JSON, a cell that was not measured is null.
+    #[serde(with = "nullable")]
     pub cells: Vec<Vec<i64>>,
 }
 
@@ -31,6 +33,12 @@ impl Columns {
         (0..roles.len()).filter(move |&i| roles[i] == wanted)
     }
 
+    /// The cell of a trial; none when it was not measured.
+    pub fn cell(&self, column: usize, trial: usize) -> Option<i64> {
+        let cell = *self.cells.get(column)?.get(trial)?;
+        (cell != NULL).then_some(cell)
+    }
+
     /// Names for columns whose declaration could not be read: the fixed ones, then by position.
     pub(super) fn unnamed(count: usize) -> Vec<ColumnRow> {
         let name = |i: usize| match FIXED_COLUMNS.get(i) {
@@ -43,5 +51,36 @@ impl Columns {
             occurrence: None,
         };
         (0..count).map(name).map(spec).collect()
+    }
+}
+
+mod nullable {
+    use edgedyno_shared::columns::NULL;
+    use serde::ser::SerializeSeq;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    struct Column<'a>(&'a [i64]);
+
+    impl Serialize for Column<'_> {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            to.collect_seq(self.0.iter().map(|&cell| (cell != NULL).then_some(cell)))
+        }
+    }
+
+    pub(super) fn serialize<S: Serializer>(cells: &[Vec<i64>], to: S) -> Result<S::Ok, S::Error> {
+        let mut columns = to.serialize_seq(Some(cells.len()))?;
+        for cells in cells {
+            columns.serialize_element(&Column(cells))?;
+        }
+        columns.end()
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<Vec<i64>>, D::Error> {
+        let columns = Vec::<Vec<Option<i64>>>::deserialize(from)?;
+        let cells =
+            |column: Vec<Option<i64>>| column.into_iter().map(|c| c.unwrap_or(NULL)).collect();
+        Ok(columns.into_iter().map(cells).collect())
     }
 }

@@ -15,11 +15,12 @@ pub const DOCUMENT: &str = "edgedyno/summary/1";
 pub fn to_json(cases: &[CaseSummary]) -> Value {
     json!({
         "document": DOCUMENT,
-        "cases": cases.iter().map(case).collect::<Vec<_>>(),
+        "cases": cases.iter().map(case_json).collect::<Vec<_>>(),
     })
 }
 
-fn case(summary: &CaseSummary) -> Value {
+/// What is said of one case.
+pub fn case_json(summary: &CaseSummary) -> Value {
     let fields = fields::all().map(|field| (field.name.to_owned(), (&(field.get)(summary)).into()));
     json!({
         "fields": fields.collect::<Map<String, Value>>(),

@@ -8,6 +8,7 @@ mod latency;
 mod memory;
 mod placement;
 mod repeats;
+mod schema;
 mod tool;
 
 #[cfg(test)]
@@ -24,12 +25,13 @@ use crate::view::CaseView;
 
 pub use cold::ColdStart;
 pub use environment::{Environment, is_lasting, subject_of};
-pub use json::{DOCUMENT, to_json};
+pub use json::{DOCUMENT, case_json, to_json};
 pub use latency::Latency;
 pub use memory::MemoryUse;
 pub use placement::PlacementSeen;
 pub(crate) use repeats::warmup_was_steady;
 pub use repeats::{Counts, Failed, RepeatFigures, Warmup};
+pub use schema::schema;
 pub use tool::ToolCost;
 
 /// Everything that is said of one case.

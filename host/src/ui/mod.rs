@@ -1,8 +1,11 @@
 //! The only room that makes text for people and prints it. Results go to stdout, everything else to
 //! stderr.
 
+pub mod cases;
 pub mod error;
+pub mod model;
 pub mod print;
 pub mod progress;
+pub mod summary;
 pub mod table;
 pub mod units;

@@ -42,10 +42,7 @@ pub(super) fn execute(
     }
     let shown = summary::show(&store, &run, options.strict, global.json)?;
     let interrupted = (end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    let shown = match (shown, options.force) {
-        (Exit::INVALID, true) => Exit::GOOD,
-        (shown, _) => shown,
-    };
+    let shown = summary::pardon(shown, options.force);
     Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
 }
 

@@ -12,7 +12,6 @@ use super::{RunArgs, outputs};
 use crate::board::content::Content;
 use crate::cmd::block_on;
 use crate::exit::CommandError;
-use crate::model::error::ModelError;
 use crate::model::{identify, inspect};
 use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
@@ -148,7 +147,7 @@ async fn choose(
 }
 
 fn read_model(path: &Path) -> Result<Model, CommandError> {
-    let identity = identify::identify(path).map_err(model_error)?;
+    let identity = identify::identify(path)?;
     let sha256 = Sha256(*identity.sha256.as_bytes());
     let files: Vec<(String, PathBuf)> = identity
         .files
@@ -167,15 +166,6 @@ fn read_model(path: &Path) -> Result<Model, CommandError> {
 
 /// What only the file can tell: whether it is a model at all, and takes the batch asked for.
 fn check_model(model: &Model, batch: Option<u32>) -> Result<(), CommandError> {
-    let facts = inspect::inspect(&model.path).map_err(model_error)?;
+    let facts = inspect::inspect(&model.path)?;
     batch.map_or(Ok(()), |batch| check::batch(&facts, batch))
-}
-
-pub(super) fn model_error(error: ModelError) -> CommandError {
-    let hint = error.hint();
-    let usage = CommandError::usage(error.to_string()).hint(hint);
-    match std::error::Error::source(&error) {
-        Some(source) => usage.cause(source.to_string()),
-        None => usage,
-    }
 }

@@ -437,7 +437,7 @@ impl From<&Channel> for ChannelRow {
 }
 
 /// Telemetry of one channel, as it was sampled.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SamplesRow {
     pub at_ns: Vec<i64>,
     pub value: Vec<i64>,

@@ -1,0 +1,172 @@
+//! The JSON documents of the reading commands, apart from the summary's own.
+//!
+//! Each names its form in `document`; `docs/schema/` describes them and tests hold them to it.
+
+use edgedyno_shared::ids::RunId;
+use serde_json::{Value, json};
+
+use crate::export::Output;
+use crate::fields::{Field, SUBJECTS};
+use crate::store::rows::RunRow;
+use crate::store::{Result, Store};
+use crate::summary::CaseSummary;
+
+/// `runs list --json`, `runs show --json`.
+pub fn runs(store: &Store, runs: &[RunRow]) -> Result<Value> {
+    let one = |run: &RunRow| -> Result<Value> {
+        let (cases, done) = (store.cases(&run.id)?, store.done_keys(&run.id)?);
+        Ok(json!({
+            "id": run.id.0,
+            "created": utc(run.created_unix_ns),
+            "created_unix_ns": run.created_unix_ns,
+            "command": run.command,
+            "argv": run.argv,
+            "status": run.status,
+            "tags": run.tags,
+            "tool_version": run.tool_version,
+            "cases_count": cases.len(),
+            "attempts_count": done.len(),
+        }))
+    };
+    Ok(json!({
+        "document": "edgedyno/runs/1",
+        "store": store.dir(),
+        "runs": runs.iter().map(one).collect::<Result<Vec<_>>>()?,
+    }))
+}
+
+/// `explain --json`: some fields or all.
+pub fn explain(fields: &[&Field]) -> Value {
+    json!({
+        "document": "edgedyno/explain/1",
+        "fields": fields.iter().map(|field| describe(field)).collect::<Vec<_>>(),
+    })
+}
+
+fn describe(field: &Field) -> Value {
+    let has_it = |fields: &[Field]| fields.iter().any(|f| f.name == field.name);
+    let subject = SUBJECTS.iter().find(|subject| has_it(subject.fields));
+    json!({
+        "name": field.name,
+        "subject": subject.map(|subject| subject.name),
+        "unit": field.unit.name(),
+        "type": field.unit.json_type(),
+        "definition": field.definition,
+        "source": field.source,
+    })
+}
+
+/// `get --json`: one field of one or more cases.
+pub fn get(run: &RunId, field: &Field, cases: &[CaseSummary]) -> Value {
+    let value = |summary: &CaseSummary| {
+        json!({
+            "case": summary.key.to_string(),
+            "value": Value::from(&(field.get)(summary)),
+            "simulated": summary.simulated,
+        })
+    };
+    json!({
+        "document": "edgedyno/get/1",
+        "run": run.0,
+        "field": field.name,
+        "unit": field.unit.name(),
+        "values": cases.iter().map(value).collect::<Vec<_>>(),
+    })
+}
+
+/// `export --json`: which files were written.
+pub fn exported(run: &RunId, format: &str, output: &Output) -> Value {
+    let files = output.written().iter();
+    let files = files.map(|w| json!({"name": w.name, "bytes": w.bytes, "sha256": w.sha256}));
+    json!({
+        "document": "edgedyno/exported/1",
+        "run": run.0,
+        "format": format,
+        "files": files.collect::<Vec<_>>(),
+    })
+}
+
+/// A moment as text in UTC; none when it is outside the calendar.
+pub fn utc(unix_ns: i64) -> Option<String> {
+    let at = jiff::Timestamp::from_nanosecond(unix_ns.into()).ok()?;
+    Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields;
+    use crate::golden;
+    use crate::records;
+    use crate::source::Source;
+    use crate::store::sample::{CASE, run_id};
+    use crate::summary::tests::{hand_worked, view};
+    use crate::summary::{schema, summarise, to_json};
+
+    /// The document fits `docs/schema/NAME.json`, and the schema refuses a document without its parts.
+    fn fits(name: &str, document: &Value) {
+        let path = golden::path(&format!("docs/schema/{name}.json"));
+        let schema = match name {
+            "summary" => schema(),
+            _ => serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap(),
+        };
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(document)
+            .map(|e| format!("{e} at {}", e.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{name}: {errors:#?}");
+        assert!(!validator.is_valid(&json!({})), "{name} takes anything");
+    }
+
+    #[test]
+    fn every_document_fits_its_schema() {
+        let (dir, store) = hand_worked();
+        let summary = summarise(&view(&store));
+        let run = run_id("a");
+        fits("runs", &runs(&store, &store.runs().unwrap()).unwrap());
+        fits("explain", &explain(&fields::all().collect::<Vec<_>>()));
+        fits(
+            "get",
+            &get(
+                &run,
+                fields::find("latency_p50_ms").unwrap(),
+                std::slice::from_ref(&summary),
+            ),
+        );
+        fits("summary", &to_json(&[summary]));
+        let source = Source::Stored {
+            store,
+            run: run.clone(),
+        };
+        records::each_lane(&source, CASE, |lane| {
+            lane.records()
+                .for_each(|record| fits("records", &record.to_json()));
+            Ok::<(), crate::source::SourceError>(())
+        })
+        .unwrap();
+        let mut output = Output::at(&dir.path().join("out.csv"), false).unwrap();
+        let cases = source.cases().unwrap();
+        let csv = crate::export::find("csv").unwrap();
+        csv.write(&source, &[&cases[0]], &mut output).unwrap();
+        fits("export", &exported(&run, "csv", &output));
+    }
+
+    #[test]
+    fn a_case_without_a_trial_fits_too() {
+        let (_dir, store) = crate::store::sample::new_store();
+        crate::store::sample::add_run(&store, "a");
+        fits("summary", &to_json(&[summarise(&view(&store))]));
+    }
+
+    #[test]
+    fn the_summary_schema_follows_the_field_table() {
+        let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+        golden::check("docs/schema/summary.json", &text);
+    }
+
+    #[test]
+    fn moments_are_utc() {
+        assert_eq!(utc(0).unwrap(), "1970-01-01T00:00:00Z");
+    }
+}

@@ -1,0 +1,386 @@
+//! The summary of a case as text: sections from the first look to the fine print, 100 columns wide.
+
+use edgedyno_shared::order::Pass;
+
+use super::table::Table;
+use super::units::{self, UNKNOWN};
+use crate::plan::axes::cpu_list;
+use crate::stats::interval::IntervalKind;
+use crate::stats::summary::Quantile;
+use crate::store::rows::MomentRow;
+use crate::summary::{CaseSummary, Failed, Latency};
+
+/// Follows a percentile that has too few trials.
+const MARK: &str = "*";
+
+/// The whole summary. `strict` withholds percentiles that have too few trials.
+pub fn text(summary: &CaseSummary, strict: bool) -> String {
+    let sections = [
+        Some(head(summary)),
+        cold(summary),
+        Some(warm(summary, strict)),
+        repeats(summary),
+        Some(settings(summary)),
+        memory(summary),
+        outputs(summary),
+        Some(environment(summary)),
+        failures(summary),
+        findings(summary),
+        Some(format!("cite: {}", summary.cite)),
+    ];
+    let sections: Vec<String> = sections.into_iter().flatten().collect();
+    sections.join("\n\n")
+}
+
+fn head(summary: &CaseSummary) -> String {
+    let case = &summary.case;
+    let runtime = match &summary.runtime {
+        Some(runtime) => format!("{} {}", case.backend, runtime.version),
+        None => case.backend.clone(),
+    };
+    let batch = case.batch.map(|batch| format!(", batch {batch}"));
+    let threads = match case.threads.intra {
+        1 => "1 thread".to_owned(),
+        n => format!("{n} threads"),
+    };
+    let simulated = match summary.simulated {
+        true => "\nSIMULATED: these figures are made up and measure no model",
+        false => "",
+    };
+    format!(
+        "{} on {}: {runtime}, {threads}{}{simulated}\nrun {}, case {}",
+        case.model.name,
+        case.board,
+        batch.unwrap_or_default(),
+        summary.run.id,
+        &summary.key.to_string()[..8],
+    )
+}
+
+/// Stages of a fresh process up to its second run.
+fn cold(summary: &CaseSummary) -> Option<String> {
+    let cold = &summary.cold;
+    let stages = [
+        ("spawn", cold.spawn_ns),
+        ("read", cold.read_ns),
+        ("dlopen", cold.dlopen_ns),
+        ("load", cold.load_ns),
+        ("compile", cold.compile_ns),
+        ("bind", cold.bind_ns),
+        ("first run", cold.first_ns),
+        ("second run", cold.second_ns),
+        ("to first result", cold.total_ns),
+    ];
+    let known: Vec<_> = stages.into_iter().filter(|(_, ns)| ns.is_some()).collect();
+    let titles = known.iter().map(|(title, _)| *title);
+    let figures = known.iter().map(|(_, ns)| units::nanoseconds(*ns));
+    (!known.is_empty()).then(|| wide("cold", titles, figures))
+}
+
+/// A table of one row under a title of its own.
+fn wide<'a>(
+    name: &str,
+    titles: impl Iterator<Item = &'a str>,
+    figures: impl Iterator<Item = String>,
+) -> String {
+    let mut table = titles.fold(Table::new().text(name), Table::figure);
+    table.row(std::iter::once(String::new()).chain(figures));
+    table.render()
+}
+
+fn warm(summary: &CaseSummary, strict: bool) -> String {
+    let Some(latency) = &summary.latency else {
+        return "warm: no trial was measured".into();
+    };
+    let distribution = &latency.distribution;
+    let quantile = |q: &Quantile| quantile_text(q, strict);
+    let quantiles = [
+        ("p50", quantile(&distribution.p50)),
+        ("p90", quantile(&distribution.p90)),
+        ("p95", quantile(&distribution.p95)),
+        ("p99", quantile(&distribution.p99)),
+        ("mean", units::nanoseconds(distribution.mean)),
+        ("std", units::nanoseconds(distribution.std)),
+        ("min", units::nanoseconds(distribution.min as f64)),
+        ("max", units::nanoseconds(distribution.max as f64)),
+    ];
+    let titles = quantiles.iter().map(|(title, _)| *title);
+    let figures = quantiles.iter().map(|(_, figure)| figure.clone());
+    let mut lines = vec![wide("warm", titles, figures)];
+    lines.push(format!(
+        "n {}   rate {}{}",
+        latency.count_text(),
+        units::hertz(latency.rate_hz),
+        interval(latency),
+    ));
+    lines.push(warmup(summary));
+    let shown = [
+        distribution.p50,
+        distribution.p90,
+        distribution.p95,
+        distribution.p99,
+    ];
+    if shown.iter().any(|q| !q.enough) {
+        let what = if strict { "withheld" } else { "too few" };
+        lines.push(format!(
+            "{MARK} {what}: not enough independent trials for this percentile"
+        ));
+    }
+    lines.join("\n")
+}
+
+fn quantile_text(quantile: &Quantile, strict: bool) -> String {
+    match (quantile.enough, strict) {
+        (true, _) => units::nanoseconds(quantile.value),
+        (false, true) => format!("{UNKNOWN}{MARK}"),
+        (false, false) => format!("{}{MARK}", units::nanoseconds(quantile.value)),
+    }
+}
+
+fn interval(latency: &Latency) -> String {
+    let Some(estimate) = &latency.p50_interval else {
+        return String::new();
+    };
+    let of = match estimate.kind {
+        IntervalKind::OverRepeats => "over repeats",
+        IntervalKind::WithinRun => "within this one process",
+    };
+    format!(
+        "   p50 {} to {} at {} {of}",
+        units::nanoseconds(estimate.low),
+        units::nanoseconds(estimate.high),
+        units::percent(estimate.level),
+    )
+}
+
+fn warmup(summary: &CaseSummary) -> String {
+    let warmup = &summary.warmup;
+    let steady = match warmup.steady {
+        Some(true) => ", then steady",
+        Some(false) => ", not steady at its end",
+        None => "",
+    };
+    format!(
+        "warm-up {} trials in {}{steady}",
+        units::figure(warmup.trials),
+        units::nanoseconds(warmup.time_ns),
+    )
+}
+
+/// Each attempt, when there is more than one.
+fn repeats(summary: &CaseSummary) -> Option<String> {
+    if summary.repeats.len() < 2 {
+        return None;
+    }
+    let mut table = Table::new()
+        .text("repeat")
+        .text("outcome")
+        .figure("n")
+        .figure("p50")
+        .figure("p99")
+        .figure("mean")
+        .figure("rate")
+        .figure("window");
+    for figures in &summary.repeats {
+        let attempt = match figures.attempt {
+            0 => String::new(),
+            n => format!(", attempt {}", n + 1),
+        };
+        let pass = match figures.pass {
+            Pass::Honest => "",
+            Pass::Attributed => ", attributed",
+        };
+        table.row([
+            format!("{}{attempt}{pass}", figures.repeat + 1),
+            figures.outcome.to_string(),
+            units::count(figures.trials),
+            units::nanoseconds(figures.p50_ns),
+            units::nanoseconds(figures.p99_ns),
+            units::nanoseconds(figures.mean_ns),
+            units::hertz(figures.rate_hz),
+            units::nanoseconds(figures.window_ns.map(|ns| ns as f64)),
+        ]);
+    }
+    Some(table.render())
+}
+
+/// What was asked for beside what was read back.
+fn settings(summary: &CaseSummary) -> String {
+    let mut table = Table::new()
+        .text("setting")
+        .text("requested")
+        .text("observed");
+    let placement = &summary.placement;
+    let known = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+    let cpus = |cpus: &Option<Vec<u16>>| cpus.as_deref().map(cpu_list);
+    let threads = placement.threads_requested.map(|n| n.to_string());
+    table.row([
+        "busy threads".to_owned(),
+        threads.unwrap_or_else(|| "runtime's choice".into()),
+        known(placement.threads_busy.map(|n| n.to_string())),
+    ]);
+    table.row([
+        "cpus".to_owned(),
+        cpus(&placement.cpus_requested).unwrap_or_else(|| "agent's choice".into()),
+        known(cpus(&placement.cpus_observed)),
+    ]);
+    for setting in &summary.settings {
+        table.row([
+            setting.name.clone(),
+            known(setting.requested.clone()),
+            known(setting.observed.clone()),
+        ]);
+    }
+    for input in summary.model.iter().flat_map(|model| &model.inputs) {
+        let effective = input.effective.as_deref();
+        let effective = effective.map(crate::plan::axes::dims);
+        let asked = summary.case.shapes.iter().find(|s| s.input == input.name);
+        table.row([
+            format!("shape of {}", input.name),
+            known(asked.map(|shape| crate::plan::axes::dims(&shape.dims))),
+            known(effective.map(|dims| format!("{dims} {}", input.dtype))),
+        ]);
+    }
+    table.render()
+}
+
+fn memory(summary: &CaseSummary) -> Option<String> {
+    let memory = &summary.memory;
+    let moments = [
+        ("spawned", MomentRow::Spawned),
+        ("library open", MomentRow::Dlopened),
+        ("loaded", MomentRow::Loaded),
+        ("before window", MomentRow::BeforeWindow),
+        ("after window", MomentRow::AfterWindow),
+    ];
+    let mut known: Vec<(&str, u64)> = moments
+        .into_iter()
+        .filter_map(|(title, moment)| Some((title, memory.rss_at(moment)?)))
+        .collect();
+    known.extend(memory.peak_bytes.map(|peak| ("peak", peak)));
+    let titles = known.iter().map(|(title, _)| *title);
+    let figures = known.iter().map(|(_, bytes)| units::bytes(*bytes as f64));
+    (!known.is_empty()).then(|| wide("memory", titles, figures))
+}
+
+/// Outputs, where they were compared or are not finite.
+fn outputs(summary: &CaseSummary) -> Option<String> {
+    let telling =
+        |output: &&crate::store::rows::OutputRow| output.compared.is_some() || output.nonfinite > 0;
+    let mut table = Table::new()
+        .text("output")
+        .figure("elements")
+        .figure("not finite")
+        .figure("max abs error")
+        .figure("cosine");
+    let telling: Vec<_> = summary.outputs.iter().filter(telling).collect();
+    for output in &telling {
+        let compared = output.compared.as_ref();
+        table.row([
+            output.name.clone(),
+            units::count(output.elements),
+            units::count(output.nonfinite),
+            units::figure(compared.and_then(|c| c.max_abs_error)),
+            units::figure(compared.and_then(|c| c.cosine)),
+        ]);
+    }
+    (!telling.is_empty()).then(|| table.render())
+}
+
+fn environment(summary: &CaseSummary) -> String {
+    let environment = &summary.environment;
+    let runtime = summary.runtime.as_ref();
+    let clock = |subject: &str| {
+        let khz = environment.facts_of(subject)?;
+        let khz: Result<f64, _> = khz.parse();
+        Some(khz.map_or_else(|_| UNKNOWN.into(), |khz| units::hertz(khz * 1e3)))
+    };
+    let rows = [
+        ("cpu", environment.fact("cpu_model").map(str::to_owned)),
+        (
+            "kernel",
+            environment.fact("kernel_release").map(str::to_owned),
+        ),
+        ("governor", environment.facts_of("governor")),
+        ("highest clock", clock("clock_max_khz")),
+        ("runtime file", runtime.and_then(|r| r.path.clone())),
+        (
+            "runtime sha256",
+            runtime
+                .filter(|r| r.path.is_some())
+                .map(|r| r.sha256.to_string()[..16].to_owned()),
+        ),
+        (
+            "model sha256",
+            Some(summary.case.model.sha256.to_string()[..16].to_owned()),
+        ),
+        ("fingerprint", environment.fingerprint.clone()),
+        ("tool's own cost", tool(summary)),
+    ];
+    let mut table = Table::new().text("environment").text("");
+    for (name, value) in rows {
+        let value = value.unwrap_or_else(|| "not readable".into());
+        if !(name.starts_with("runtime") && value == "not readable") {
+            table.row([name.to_owned(), value]);
+        }
+    }
+    table.render()
+}
+
+/// What the agent did inside the windows.
+fn tool(summary: &CaseSummary) -> Option<String> {
+    let tool = &summary.tool;
+    let share = tool.cpu_share()?;
+    let stalls = tool.arena_stalls.filter(|n| *n > 0);
+    let stalls = stalls.map(|n| format!(", {} stalls", units::count(n)));
+    let cpus = tool.cpus.as_deref().filter(|cpus| !cpus.is_empty());
+    let place = cpus.map_or_else(
+        || "on the worker's CPUs".into(),
+        |cpus| format!("on CPU {}", cpu_list(cpus)),
+    );
+    Some(format!(
+        "{} of one CPU {place}, {} reads of the arena, {} of progress{}",
+        units::percent(share),
+        units::count(tool.arena_reads),
+        units::bytes(tool.progress_bytes.map(|bytes| bytes as f64)),
+        stalls.unwrap_or_default(),
+    ))
+}
+
+fn failures(summary: &CaseSummary) -> Option<String> {
+    let failures: Vec<String> = summary.failures.iter().map(failure).collect();
+    (!failures.is_empty()).then(|| failures.join("\n"))
+}
+
+fn failure(failed: &Failed) -> String {
+    let stage = failed.stage.map_or("", crate::store::rows::StageName::name);
+    let mut lines = vec![format!(
+        "repeat {} {} in {stage} after {} trials",
+        failed.repeat + 1,
+        failed.outcome,
+        units::count(failed.trials)
+    )];
+    if let Some(failure) = &failed.failure {
+        lines.push(format!("  cause: {}: {}", failure.code, failure.detail));
+        lines.extend(failure.hint.iter().map(|hint| format!("  hint: {hint}")));
+    }
+    let tail = failed.stderr.as_deref().unwrap_or_default();
+    let last: Vec<&str> = tail.lines().rev().take(5).collect();
+    lines.extend(last.iter().rev().map(|line| format!("  stderr: {line}")));
+    lines.join("\n")
+}
+
+fn findings(summary: &CaseSummary) -> Option<String> {
+    let mut table = Table::new().text("finding").text("").text("");
+    for finding in &summary.findings {
+        let repeat = finding
+            .repeat
+            .map(|repeat| format!("repeat {}: ", repeat + 1));
+        table.row([
+            finding.level.name().to_owned(),
+            finding.code.to_owned(),
+            format!("{}{}", repeat.unwrap_or_default(), finding.text),
+        ]);
+    }
+    (!summary.findings.is_empty()).then(|| table.render())
+}
