@@ -19,6 +19,7 @@ pub mod null;
 pub mod onnx_graph;
 #[cfg(test)]
 mod onnx_writer;
+pub mod onnxruntime;
 pub(crate) mod options;
 #[cfg(feature = "builtin")]
 pub mod rten;
@@ -27,6 +28,7 @@ pub(crate) mod testing;
 
 /// All backends, in the order they are listed to a user.
 pub static BACKENDS: &[&dyn Backend] = &[
+    &onnxruntime::OnnxRuntimeBackend,
     #[cfg(feature = "builtin")]
     &rten::Rten,
     &null::Null,

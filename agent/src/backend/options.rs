@@ -65,6 +65,17 @@ impl<'a> Options<'a> {
         self.choice(key, &words, default)
     }
 
+    /// As [`Self::switch`], but none when the key is not given.
+    pub(crate) fn switch_if_given(&mut self, key: &'static str) -> Result<Option<bool>, Failure> {
+        match self.given.iter().any(|(k, _)| k == key) {
+            true => self.switch(key, false).map(Some),
+            false => {
+                self.known.push(key);
+                Ok(None)
+            }
+        }
+    }
+
     /// Refuses what was not asked for and does not pass `lets_through`.
     pub(crate) fn finish(self, lets_through: impl Fn(&str) -> bool) -> Result<(), Failure> {
         let stray = |key: &str| !self.known.contains(&key) && !lets_through(key);

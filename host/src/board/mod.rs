@@ -1,5 +1,6 @@
 //! Boards: how the host reaches an agent. Carriers differ, the [`link::Link`] above them does not.
 
+pub mod content;
 pub mod link;
 pub mod local;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Models as files: what is in them, which bytes they are, how to make one, what to feed them.
 
+pub mod array;
 pub mod digest;
 pub mod element;
 pub mod error;
@@ -9,4 +10,5 @@ pub mod inspect;
 pub mod make;
 pub mod onnx;
 mod scan;
+pub mod tensors;
 mod wire;

@@ -1,6 +1,9 @@
 //! Planners: what to order next, worked out from what is done. Pure; the driver does the rest.
 
 pub mod axes;
+pub mod backend;
+pub mod check;
+pub mod feed;
 pub mod fixed;
 mod shuffle;
 

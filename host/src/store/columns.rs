@@ -2,10 +2,12 @@
 
 use edgedyno_shared::columns::{FIXED_COLUMNS, ROLE, Role};
 
+use serde::{Deserialize, Serialize};
+
 use super::rows::ColumnRow;
 
 /// Decoded trials, column after column, each of the same length.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Columns {
     pub specs: Vec<ColumnRow>,
     pub cells: Vec<Vec<i64>>,

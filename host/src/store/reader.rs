@@ -7,6 +7,7 @@ use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::{OrderKey, Pass};
 use rusqlite::{Row, params, types::Type};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::rows::{
     ArtifactRow, CaseEntry, ChannelRow, CostRow, DeviceRow, EffectiveRow, EndRow, EventRow,
@@ -16,9 +17,12 @@ use super::rows::{
 use super::{Columns, Result, Store, StoreError};
 
 /// One attempt of one repeat, with all it told beside its trials.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RepeatRow {
-    pub id: i64,
+    /// Its number in this store; nothing outside refers to it.
+    #[serde(skip)]
+    pub(super) id: i64,
+    #[serde(with = "super::rows::stored_key")]
     pub key: OrderKey,
     /// False for a failure the host recorded before any worker began.
     pub reached_worker: bool,
@@ -129,26 +133,44 @@ impl Store {
         };
         let mut cells = vec![Vec::new(); specs.len()];
         for chunk in &chunks {
-            let damaged = |why: String| StoreError::Damaged {
-                dir: self.dir().to_owned(),
-                why: format!(
-                    "chunk {} of {}: {why}",
-                    chunk.number,
-                    repeat.key.file_stem()
-                ),
-            };
-            if chunk.columns as usize != specs.len() {
-                return Err(damaged(format!(
-                    "{} columns of {}",
-                    chunk.columns,
-                    specs.len()
-                )));
-            }
-            chunk
-                .append_to(&mut cells)
-                .map_err(|e| damaged(e.to_string()))?;
+            self.decode(repeat, chunk, &mut cells)?;
         }
         Ok(Columns { specs, cells })
+    }
+
+    /// Trials of one lane a chunk at a time, so that no more than one is ever decoded.
+    pub fn each_chunk(
+        &self,
+        repeat: &RepeatRow,
+        lane: u16,
+        mut look: impl FnMut(&[Vec<i64>]),
+    ) -> Result<()> {
+        let mut cells: Vec<Vec<i64>> = Vec::new();
+        for chunk in self.chunks(repeat.id, lane)? {
+            cells.resize_with(chunk.columns as usize, Vec::new);
+            cells.iter_mut().for_each(Vec::clear);
+            self.decode(repeat, &chunk, &mut cells)?;
+            look(&cells);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, repeat: &RepeatRow, chunk: &Chunk, cells: &mut [Vec<i64>]) -> Result<()> {
+        let damaged = |why: String| StoreError::Damaged {
+            dir: self.dir().to_owned(),
+            why: format!(
+                "chunk {} of {}: {why}",
+                chunk.number,
+                repeat.key.file_stem()
+            ),
+        };
+        let (found, expected) = (chunk.columns as usize, cells.len());
+        if found != expected {
+            return Err(damaged(format!(
+                "{found} columns where {expected} were declared"
+            )));
+        }
+        chunk.append_to(cells).map_err(|e| damaged(e.to_string()))
     }
 
     /// Lanes that a repeat has trials of.

@@ -208,9 +208,12 @@ pub(crate) fn environment() -> Vec<Fact> {
         fact("kernel_release", "6.12.0"),
         fact("cpu_model", "Test CPU @ 3.0GHz"),
         fact("governor.policy0", "performance"),
-        fact("load_average_1m", "0.10"),
+        fact("clock_khz.policy0", "3000000"),
+        fact("clock_max_khz.policy0", "3000000"),
+        fact("load_average", "0.10 0.20 0.30 1/300 4242"),
+        fact("steal_ticks", "1000"),
         Fact {
-            name: "temperature.cpu".into(),
+            name: "temperature_millicelsius".into(),
             value: Reading::Absent("no thermal zone".into()),
         },
     ]
@@ -219,11 +222,11 @@ pub(crate) fn environment() -> Vec<Fact> {
 /// One trial of a lane: role, start and duration.
 pub(crate) type Timed = (Role, i64, i64);
 
-/// Cold, second (the first of warm-up), one more of warm-up, then `durations` back to back from 100 ms.
+/// Two cold trials, one of warm-up, then `durations` back to back from 100 ms.
 pub(crate) fn trials(durations: &[i64]) -> Vec<Timed> {
     let mut out = vec![
         (Role::Cold, 50 * MS, 20 * MS),
-        (Role::Warmup, 70 * MS, 5 * MS),
+        (Role::Cold, 70 * MS, 5 * MS),
         (Role::Warmup, 75 * MS, 4 * MS),
     ];
     let mut at = 100 * MS;

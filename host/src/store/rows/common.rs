@@ -3,8 +3,8 @@
 use std::fmt;
 
 use edgedyno_shared::device::{Fact, Reading};
-use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::Pass;
+use edgedyno_shared::ids::{RunId, Sha256};
+use edgedyno_shared::order::{OrderKey, Pass};
 use edgedyno_shared::repeat::{Moment, Stage};
 use edgedyno_shared::wire::failure::Failure;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -145,5 +145,43 @@ impl From<&Failure> for FailureRow {
             detail: failure.detail.clone(),
             hint: failure.hint.clone(),
         }
+    }
+}
+
+/// An order's key in its stored form.
+pub mod stored_key {
+    use super::{
+        Deserialize, Deserializer, HashRow, OrderKey, PassRow, RunId, Serialize, Serializer,
+    };
+
+    #[derive(Serialize, Deserialize)]
+    struct KeyRow {
+        run: String,
+        case: HashRow,
+        repeat: u32,
+        attempt: u32,
+        pass: PassRow,
+    }
+
+    pub fn serialize<S: Serializer>(key: &OrderKey, to: S) -> Result<S::Ok, S::Error> {
+        KeyRow {
+            run: key.run.0.clone(),
+            case: key.case.into(),
+            repeat: key.repeat,
+            attempt: key.attempt,
+            pass: key.pass.into(),
+        }
+        .serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OrderKey, D::Error> {
+        let row = KeyRow::deserialize(from)?;
+        Ok(OrderKey {
+            run: RunId(row.run),
+            case: row.case.0,
+            repeat: row.repeat,
+            attempt: row.attempt,
+            pass: row.pass.into(),
+        })
     }
 }

@@ -12,7 +12,7 @@ pub use case::{
     CaseRow, ColdRow, GeneratorRow, InputFileRow, InputsRow, IoRow, LimitsRow, ModelRefRow,
     OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, ThreadsRow,
 };
-pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName};
+pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName, stored_key};
 pub use device::{BackendRow, CpuRow, DeviceRow, RuntimeFoundRow};
 pub use record::{
     ArtifactRow, ChannelRow, ColumnRow, ComparedRow, CostRow, DimRow, EffectiveRow, EndRow,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::case::{CaseRow, RulesRow};
 
 /// One run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRow {
     pub id: RunId,
     pub created_unix_ns: i64,

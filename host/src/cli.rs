@@ -1,0 +1,160 @@
+//! The command line: parse, dispatch, and turn what went wrong into an exit code.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Args, Parser, Subcommand};
+
+use crate::cmd;
+use crate::exit::{CommandError, CommandResult, Exit};
+use crate::ui::{error, print};
+
+/// A dynamometer for neural networks on edge boards
+#[derive(Debug, Parser)]
+#[command(name = "edgedyno", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+examples:
+  edgedyno demo                     measure two networks on this machine, nothing to prepare
+  edgedyno run model.onnx           measure a model
+  edgedyno summary last             show the newest run again
+  edgedyno get last latency_p50_ms  one figure, for scripts";
+
+/// What every command understands.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub struct Global {
+    /// Print the result as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Folder of the store; without it the nearest .edgedyno upward
+    #[arg(long, global = true, value_name = "DIR", env = "EDGEDYNO_STORE")]
+    pub store: Option<PathBuf>,
+    /// Say more on stderr; twice for even more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+impl Global {
+    /// The store named, if any.
+    pub fn store(&self) -> Option<&Path> {
+        self.store.as_deref()
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure a model
+    Run(Box<cmd::run::RunArgs>),
+}
+
+/// Runs the command of this process's arguments.
+pub fn main() -> Exit {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(refused) => return refuse(&refused, words.iter().any(|word| word == "--json")),
+    };
+    log(cli.global.verbose);
+    match dispatch(&cli) {
+        Ok(exit) => exit,
+        Err(failed) => {
+            error::show(&failed, cli.global.json);
+            failed.exit
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> CommandResult {
+    match &cli.command {
+        Command::Run(args) => cmd::run::run(args, &cli.global),
+    }
+}
+
+fn log(verbose: u8) {
+    let level = match verbose {
+        0 => tracing::Level::WARN,
+        1 => tracing::Level::INFO,
+        _ => tracing::Level::DEBUG,
+    };
+    let log = tracing_subscriber::fmt().with_max_level(level);
+    // A second logger is an error only where this is a library under test.
+    let _ = log.with_writer(std::io::stderr).without_time().try_init();
+}
+
+/// Shows help where it was asked for, and an error of ours where the arguments make no command.
+fn refuse(refused: &clap::Error, json: bool) -> Exit {
+    match refused.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            print::raw(refused.render().to_string().as_bytes());
+            Exit::GOOD
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            print::note(refused.render());
+            Exit::USAGE
+        }
+        _ => {
+            error::show(&usage_error(refused), json);
+            Exit::USAGE
+        }
+    }
+}
+
+/// clap's message in our form: its first paragraph, its suggestion as the hint.
+fn usage_error(refused: &clap::Error) -> CommandError {
+    let text = refused.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let what = first.trim().trim_start_matches("error: ");
+    let suggested = [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ];
+    let suggested = suggested.iter().find_map(|kind| refused.get(*kind));
+    let hint = match suggested {
+        Some(known) => format!("did you mean {known}?"),
+        None => "`--help` after the command shows what it takes".into(),
+    };
+    CommandError::usage(what).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string);
+            let name = command.get_name();
+            assert!(help.is_some_and(|h| h.contains("example")), "{name}");
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn a_wrong_argument_is_an_error_of_ours() {
+        let refused = Cli::try_parse_from(["edgedyno", "run", "m.onnx", "--threads", "0"]);
+        let error = usage_error(&refused.unwrap_err());
+        assert_eq!(error.exit, Exit::USAGE);
+        assert!(error.what.contains("at least 1 thread"), "{}", error.what);
+        let refused = Cli::try_parse_from(["edgedyno", "run", "m.onnx", "--thread", "1"]);
+        let error = usage_error(&refused.unwrap_err());
+        assert!(error.hint.unwrap().contains("--threads"));
+    }
+}

@@ -1,0 +1,91 @@
+//! What a command asks of a board before it orders anything.
+
+use std::path::Path;
+
+use edgedyno_shared::device::{DeviceInfo, RuntimeFound};
+use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::wire::request::{Reply, Request};
+
+use crate::board::Board;
+use crate::board::link::{Link, LinkError};
+use crate::board::local::{self, Local};
+use crate::drive::DriveError;
+use crate::exit::{CommandError, Exit};
+
+/// The board of that name.
+pub(crate) fn find_board(name: &str) -> Result<Local, CommandError> {
+    if name != local::NAME {
+        return Err(CommandError::usage(format!("there is no board `{name}`"))
+            .hint("this version measures on `local`, this machine"));
+    }
+    Local::from_env().map_err(|source| {
+        let board = name.to_owned();
+        DriveError::Connect { board, source }.into()
+    })
+}
+
+/// A session that only asks.
+pub(crate) struct Inquiry {
+    board: String,
+    link: Link,
+}
+
+impl Inquiry {
+    pub(crate) async fn open(board: &impl Board) -> Result<Self, CommandError> {
+        let name = board.name().to_owned();
+        match board.connect(StoreId::NONE).await {
+            Ok(link) => Ok(Self { board: name, link }),
+            Err(source) => Err(DriveError::Connect {
+                board: name,
+                source,
+            }
+            .into()),
+        }
+    }
+
+    /// What the board says of itself.
+    pub(crate) async fn device(&mut self) -> Result<DeviceInfo, CommandError> {
+        match self.ask(Request::Info).await? {
+            Reply::Info(info) => Ok(*info),
+            _ => Err(self.failed(LinkError::Unexpected("something else than about itself"))),
+        }
+    }
+
+    /// What the board says of one library file.
+    pub(crate) async fn probe(
+        &mut self,
+        backend: &str,
+        path: &Path,
+    ) -> Result<RuntimeFound, CommandError> {
+        let path = path.to_str().ok_or_else(|| {
+            CommandError::usage(format!("`{}` is not text", path.display())).hint("rename the file")
+        })?;
+        let request = Request::ProbeRuntime {
+            backend: backend.to_owned(),
+            path: path.to_owned(),
+        };
+        match self.ask(request).await? {
+            Reply::Runtime(found) => Ok(found),
+            _ => Err(self.failed(LinkError::Unexpected("something else than about a library"))),
+        }
+    }
+
+    async fn ask(&mut self, request: Request) -> Result<Reply, CommandError> {
+        let answer = self.link.ask(request).await;
+        answer.map_err(|why| self.failed(why))
+    }
+
+    fn failed(&self, why: LinkError) -> CommandError {
+        let what = format!(
+            "the agent on board {} does not answer as it should",
+            self.board
+        );
+        let hint = match &why {
+            LinkError::Refused(failure) => failure.hint.clone(),
+            _ => None,
+        };
+        CommandError::new(Exit::BOARD, what)
+            .because(why)
+            .hint_if(hint)
+    }
+}

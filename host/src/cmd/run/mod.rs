@@ -1,0 +1,117 @@
+//! `run`: measure a model.
+
+mod execute;
+mod inventory;
+mod outputs;
+mod prepare;
+mod record;
+mod resume;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::Global;
+use crate::exit::CommandResult;
+use crate::options::inputs::InputOptions;
+use crate::options::limits::LimitOptions;
+use crate::options::placement::PlacementOptions;
+use crate::options::rules::RuleOptions;
+use crate::options::runtime::RuntimeOptions;
+use crate::options::shapes::ShapeOptions;
+use crate::ui::print;
+
+const EXAMPLES: &str = "\
+examples:
+  edgedyno run model.onnx
+  edgedyno run model.onnx --threads 2 --duration 10s --repeat 5
+  edgedyno run model.onnx --backend onnxruntime --runtime 1.22 --option session.use_env_allocators=1
+  edgedyno run model.onnx --shape images=1x3x640x640 --input images=photos/ --tag before-upgrade
+  edgedyno run --resume last";
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// The model file
+    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    pub model: Option<PathBuf>,
+    /// Board to measure on
+    #[arg(long, value_name = "NAME", default_value = crate::board::local::NAME)]
+    pub board: String,
+    #[command(flatten)]
+    pub runtime: RuntimeOptions,
+    #[command(flatten)]
+    pub placement: PlacementOptions,
+    #[command(flatten)]
+    pub shapes: ShapeOptions,
+    #[command(flatten)]
+    pub inputs: InputOptions,
+    #[command(flatten)]
+    pub rules: RuleOptions,
+    /// How work arrives
+    #[arg(long, value_name = "NAME", default_value = "single")]
+    pub scenario: String,
+    /// What is emptied before each repeat, so that cold is cold
+    #[arg(long, value_name = "WHAT")]
+    pub cold: Option<ColdChoice>,
+    #[command(flatten)]
+    pub limits: LimitOptions,
+    /// Keep the outputs of the last trial as .npy files in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Outputs")]
+    pub save_outputs: Option<PathBuf>,
+    /// Compare the outputs with the tensors of this folder, named after the outputs
+    #[arg(long, value_name = "DIR", help_heading = "Outputs")]
+    pub reference: Option<PathBuf>,
+    #[command(flatten)]
+    pub conduct: ConductOptions,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Run")]
+pub struct ConductOptions {
+    /// Go on with an unfinished run: its id, the beginning of it, a tag, or `last`
+    #[arg(long, value_name = "RUN")]
+    pub resume: Option<String>,
+    /// Show what would be measured, and stop there
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Name the run; may be repeated
+    #[arg(long = "tag", value_name = "NAME")]
+    pub tags: Vec<String>,
+    /// Withhold percentiles that have too few samples
+    #[arg(long)]
+    pub strict: bool,
+    /// Exit with 0 although findings make the result invalid
+    #[arg(long)]
+    pub force: bool,
+    /// Answer yes to what would be asked
+    #[arg(long)]
+    pub yes: bool,
+    /// Download nothing
+    #[arg(long)]
+    pub offline: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColdChoice {
+    /// Cached pages of model and library
+    PageCache,
+}
+
+/// Measures, stores, and shows what came out.
+pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
+    let options = &args.conduct;
+    if let Some(run) = &options.resume {
+        let (resumed, run) = resume::resume(run, global)?;
+        return execute::execute(&resumed, Some(&run), options, global);
+    }
+    let prepared = prepare::prepare(args)?;
+    for note in &prepared.notes {
+        print::note(format_args!("note: {note}"));
+    }
+    if options.dry_run {
+        record::show_plan(&prepared, global.json);
+        return Ok(crate::exit::Exit::GOOD);
+    }
+    execute::execute(&prepared, None, options, global)
+}

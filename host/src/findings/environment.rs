@@ -1,0 +1,219 @@
+//! Rules about the board: what changed, what was busy, what held it back.
+
+use std::collections::BTreeMap;
+
+use crate::store::rows::FactRow;
+use crate::summary::{is_lasting, subject_of};
+use crate::view::RepeatView;
+
+use super::{Evidence, Hit, Level, Rule};
+
+/// A clock that moved by more than this share under a governor that holds it.
+const CLOCK_MOVED: f64 = 0.02;
+
+/// A one-minute load for each online CPU above this is told.
+const LOAD_HIGH: f64 = 0.5;
+
+/// Stolen time above this share of one CPU is told.
+const STOLEN: f64 = 0.01;
+
+/// Ticks of /proc/stat in a second (USER_HZ, the same on every Linux architecture we build for).
+const TICKS: f64 = 100.0;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "throttled",
+        level: Level::Invalid,
+        meaning: "The board lowered its highest allowed clock, or counted throttling, between the begin and the end of a repeat.",
+        check: throttled,
+    },
+    Rule {
+        code: "environment_changed",
+        level: Level::Warning,
+        meaning: "A lasting fact (governor, clock limits, kernel, SMT, huge pages), or the clock under a governor that holds it, was not the same at the end of a repeat as at its begin, or in a later repeat.",
+        check: environment_changed,
+    },
+    Rule {
+        code: "load_high",
+        level: Level::Warning,
+        meaning: "The one-minute load average was above 0.5 for each online CPU before the first repeat began: something else was running.",
+        check: load_high,
+    },
+    Rule {
+        code: "steal_time",
+        level: Level::Warning,
+        meaning: "A hypervisor took more than 1 % of a CPU's time while the repeat ran.",
+        check: steal_time,
+    },
+];
+
+fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
+    let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
+        let changes = changes(repeat).into_iter();
+        changes
+            .filter(|change| change.is_throttling())
+            .map(|change| change.hit(repeat))
+            .collect()
+    };
+    e.view.repeats.iter().flat_map(of_repeat).collect()
+}
+
+fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {
+    let within = |repeat: &RepeatView| -> Vec<Hit> {
+        let holds = holds_its_clock(repeat);
+        let counts = |change: &Change| {
+            is_lasting(&change.name)
+                || (holds && change.is_clock() && change.moved_by() > CLOCK_MOVED)
+        };
+        changes(repeat)
+            .into_iter()
+            .filter(|change| counts(change) && !change.is_throttling())
+            .map(|change| change.hit(repeat))
+            .collect()
+    };
+    let mut hits: Vec<Hit> = e.view.repeats.iter().flat_map(within).collect();
+    let begun: Vec<&RepeatView> = e
+        .view
+        .repeats
+        .iter()
+        .filter(|r| r.row.start.is_some())
+        .collect();
+    for pair in begun.windows(2) {
+        let between = differences(start_facts(pair[0]), start_facts(pair[1]));
+        let lasting = between
+            .into_iter()
+            .filter(|change| is_lasting(&change.name));
+        hits.extend(lasting.map(|change| change.hit(pair[1])));
+    }
+    hits.dedup();
+    hits
+}
+
+fn load_high(e: &Evidence<'_>) -> Vec<Hit> {
+    let Some(first) = e
+        .view
+        .repeats
+        .iter()
+        .find(|repeat| repeat.row.start.is_some())
+    else {
+        return Vec::new();
+    };
+    let value = value_of(start_facts(first), "load_average");
+    let load: Option<f64> = value.and_then(|v| v.split_whitespace().next()?.parse().ok());
+    let cpus = e.summary.environment.cpus.filter(|&n| n > 0);
+    let (Some(load), Some(cpus)) = (load, cpus) else {
+        return Vec::new();
+    };
+    if load / f64::from(cpus) <= LOAD_HIGH {
+        return Vec::new();
+    }
+    let text = format!("the load average was {load} on {cpus} CPUs before the first repeat");
+    vec![
+        Hit::of(first, text)
+            .figure("load", load)
+            .figure("cpus", cpus),
+    ]
+}
+
+fn steal_time(e: &Evidence<'_>) -> Vec<Hit> {
+    let stolen = |repeat: &RepeatView| -> Option<Hit> {
+        let (start, end) = (repeat.row.start.as_ref()?, repeat.row.end.as_ref()?);
+        let ticks = |facts: &[FactRow]| value_of(facts, "steal_ticks")?.parse::<f64>().ok();
+        let taken = (ticks(&end.environment)? - ticks(&start.environment)?) / TICKS;
+        let seconds = (end.mono_ns - start.mono_ns) as f64 / 1e9;
+        let share = Some(taken / seconds).filter(|share| seconds > 0.0 && *share > STOLEN)?;
+        let text = format!("a hypervisor took {taken:.2} s of CPU time in {seconds:.1} s");
+        Some(Hit::of(repeat, text).figure("share_of_one_cpu", share))
+    };
+    e.counting().filter_map(stolen).collect()
+}
+
+/// A fact that was one thing and is another.
+struct Change {
+    name: String,
+    before: String,
+    after: String,
+}
+
+impl Change {
+    fn is_throttling(&self) -> bool {
+        let subject = subject_of(&self.name);
+        let lowered = subject == "clock_max_khz" && self.figures().is_some_and(|(a, b)| b < a);
+        lowered || subject.starts_with("throttle")
+    }
+
+    fn is_clock(&self) -> bool {
+        subject_of(&self.name) == "clock_khz"
+    }
+
+    /// How far the figure moved, as a share of what it was; 0 when it is not a figure.
+    fn moved_by(&self) -> f64 {
+        let figures = self.figures().filter(|(before, _)| *before > 0.0);
+        figures.map_or(0.0, |(before, after)| (after / before - 1.0).abs())
+    }
+
+    fn figures(&self) -> Option<(f64, f64)> {
+        Some((self.before.parse().ok()?, self.after.parse().ok()?))
+    }
+
+    fn hit(self, repeat: &RepeatView) -> Hit {
+        let Self {
+            name,
+            before,
+            after,
+        } = self;
+        Hit::of(repeat, format!("{name} was {before} and then {after}"))
+            .figure("fact", name)
+            .figure("before", before)
+            .figure("after", after)
+    }
+}
+
+/// Facts of a repeat that were not the same at its end as at its begin.
+fn changes(repeat: &RepeatView) -> Vec<Change> {
+    match &repeat.row.end {
+        Some(end) => differences(start_facts(repeat), &end.environment),
+        None => Vec::new(),
+    }
+}
+
+/// Facts with a value on both sides that differ; what could not be read says nothing.
+fn differences(before: &[FactRow], after: &[FactRow]) -> Vec<Change> {
+    let after: BTreeMap<&str, &str> = after.iter().filter_map(known).collect();
+    let changed = before.iter().filter_map(known).filter_map(|(name, value)| {
+        let now = *after.get(name)?;
+        (now != value).then(|| Change {
+            name: name.into(),
+            before: value.into(),
+            after: now.into(),
+        })
+    });
+    changed.collect()
+}
+
+fn known(fact: &FactRow) -> Option<(&str, &str)> {
+    Some((&fact.name, fact.value.as_deref()?))
+}
+
+fn start_facts(repeat: &RepeatView) -> &[FactRow] {
+    let start = repeat.row.start.as_ref();
+    start.map_or(&[], |start| start.environment.as_slice())
+}
+
+fn value_of<'a>(facts: &'a [FactRow], name: &str) -> Option<&'a str> {
+    facts
+        .iter()
+        .find(|fact| fact.name == name)?
+        .value
+        .as_deref()
+}
+
+/// Every governor of the board keeps the clock where it is.
+fn holds_its_clock(repeat: &RepeatView) -> bool {
+    let governors = start_facts(repeat)
+        .iter()
+        .filter(|fact| subject_of(&fact.name) == "governor")
+        .filter_map(|fact| fact.value.as_deref());
+    let mut governors = governors.peekable();
+    governors.peek().is_some() && governors.all(|name| matches!(name, "performance" | "userspace"))
+}

@@ -1,0 +1,340 @@
+//! Each rule fires when it should and is quiet when it should be.
+
+use std::collections::BTreeSet;
+
+use edgedyno_shared::columns::Role;
+use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::repeat::{
+    Moment, Outcome, OutputCheck, Placement, Stage, TextEvent, ThreadPlace,
+};
+use edgedyno_shared::units::Nanos;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::record::Record;
+
+use crate::golden;
+use crate::store::rows::FindingRow;
+use crate::store::sample::{MS, add_run, end, new_store, repeat, run_id};
+use crate::summary::summarise;
+use crate::summary::tests::{hand_worked, view, view_of};
+use crate::view::CaseView;
+
+use super::*;
+
+/// A thousand trials around 2 ms, without trend: long enough for p99 and steady.
+fn quiet() -> Vec<i64> {
+    (0..1000).map(|i| 2 * MS + (i * 7919) % 1009 * 10).collect()
+}
+
+fn codes(view: &CaseView) -> Vec<&'static str> {
+    summarise(view).findings.iter().map(|f| f.code).collect()
+}
+
+/// Findings of a quiet repeat after its records were changed.
+fn after(change: impl FnOnce(&mut Vec<Record>)) -> Vec<Finding> {
+    let mut records = repeat(&quiet());
+    change(&mut records);
+    summarise(&view_of(&records)).findings
+}
+
+fn only(findings: Vec<Finding>) -> Finding {
+    let codes: Vec<_> = findings.iter().map(|f| f.code).collect();
+    assert_eq!(codes.len(), 1, "{codes:?}");
+    findings.into_iter().next().unwrap()
+}
+
+fn before_the_end(records: &mut Vec<Record>, record: Record) {
+    records.insert(records.len() - 1, record);
+}
+
+fn event(code: &str) -> Record {
+    Record::Event(TextEvent {
+        lane: 0,
+        trial: None,
+        code: code.into(),
+        text: String::new(),
+    })
+}
+
+fn set_end_fact(records: &mut [Record], name: &str, value: &str) {
+    let Some(Record::End(end)) = records.last_mut() else {
+        panic!("the last record is the end");
+    };
+    let fact = end.environment.iter_mut().find(|f| f.name == name).unwrap();
+    fact.value = edgedyno_shared::device::Reading::Ok(value.into());
+}
+
+#[test]
+fn a_quiet_case_has_no_findings() {
+    assert_eq!(codes(&view_of(&repeat(&quiet()))), [] as [&str; 0]);
+}
+
+#[test]
+fn codes_are_unique_and_documented() {
+    let codes: BTreeSet<_> = rules().map(|rule| rule.code).collect();
+    assert_eq!(codes.len(), rules().count());
+    golden::check("docs/findings.md", &page());
+}
+
+#[test]
+fn few_samples_names_the_lowest_percentile_that_lacks_them() {
+    let (_dir, store) = hand_worked();
+    let found = only(summarise(&view(&store)).findings);
+    assert_eq!((found.code, found.level), ("few_samples", Level::Note));
+    // 33 trials reach the 11 of p50, not the 64 of p90.
+    assert_eq!(found.figures["percentile"], "p90");
+    assert_eq!(found.figures["needed"], 64);
+}
+
+#[test]
+fn threads_outside_the_mask_are_told_with_their_cpus() {
+    let found = only(after(|records| {
+        let astray = Record::Placement(Placement {
+            moment: Moment::Loaded,
+            wanted: vec![2, 3],
+            threads: vec![ThreadPlace {
+                tid: 100,
+                cpus: vec![0, 2],
+                cpu_time: Some(Nanos(0)),
+            }],
+        });
+        records.insert(5, astray);
+    }));
+    assert_eq!(found.code, "placement_outside_mask");
+    assert_eq!(found.figures["cpus"], serde_json::json!([0]));
+    assert!(found.text.contains("bound again"), "{}", found.text);
+}
+
+#[test]
+fn fewer_and_more_busy_threads_than_asked_are_told() {
+    let with_times = |times: &[i64]| {
+        only(after(|records| {
+            records
+                .retain(|r| !matches!(r, Record::Placement(p) if p.moment == Moment::AfterWindow));
+            let placed = crate::store::sample::placement(Moment::AfterWindow, times);
+            before_the_end(records, placed);
+        }))
+    };
+    // The window is 2 s long, so 5 % are 100 ms.
+    let fewer = with_times(&[1900 * MS, 90 * MS]);
+    assert_eq!(
+        (fewer.code, &fewer.figures["busy"]),
+        ("threads_fewer", &1.into())
+    );
+    let more = with_times(&[1900 * MS, 1900 * MS, 1900 * MS]);
+    assert_eq!(
+        (more.code, &more.figures["busy"]),
+        ("threads_more", &3.into())
+    );
+}
+
+#[test]
+fn a_setting_or_shape_that_differs_is_told() {
+    let found = only(after(|records| {
+        for record in records {
+            if let Record::Effective(effective) = record {
+                effective.observed = Some("basic".into());
+            }
+        }
+    }));
+    assert_eq!(found.code, "effective_differs");
+    assert_eq!(found.text, "graph_optimization is basic, all was asked for");
+    let shape = only(after(|records| {
+        for record in records {
+            if let Record::Model(model) = record {
+                model.inputs[0].effective = Some(vec![1, 3, 160, 160]);
+            }
+        }
+    }));
+    assert_eq!(
+        shape.figures["observed"],
+        serde_json::json!([1, 3, 160, 160])
+    );
+}
+
+#[test]
+fn a_drift_and_a_step_are_not_steady() {
+    let drifting: Vec<i64> = (0..).zip(quiet()).map(|(i, t)| t + i * 200).collect();
+    // A drift is dependence too, so the percentiles lose what they stand on.
+    let found = summarise(&view_of(&repeat(&drifting))).findings;
+    let drift = &found[0];
+    assert_eq!((drift.code, found[1].code), ("not_steady", "few_samples"));
+    assert!(drift.figures["drift"].as_f64().unwrap() > 0.08);
+    let warmup = only(after(|records| {
+        before_the_end(records, event("warmup_not_steady"))
+    }));
+    assert_eq!(warmup.code, "not_steady");
+}
+
+#[test]
+fn many_outliers_are_a_note() {
+    let mut trials = quiet();
+    trials.iter_mut().step_by(50).for_each(|t| *t *= 5);
+    let found = summarise(&view_of(&repeat(&trials))).findings;
+    let outliers = found.iter().find(|f| f.code == "outliers").unwrap();
+    assert_eq!(outliers.figures["high"], 20);
+}
+
+#[test]
+fn a_changed_board_is_told_and_throttling_is_invalid() {
+    let changed = only(after(|r| set_end_fact(r, "governor.policy0", "powersave")));
+    assert_eq!(
+        (changed.code, changed.level),
+        ("environment_changed", Level::Warning)
+    );
+    let clock = only(after(|r| set_end_fact(r, "clock_khz.policy0", "2400000")));
+    assert_eq!(clock.code, "environment_changed");
+    let throttled = only(after(|r| {
+        set_end_fact(r, "clock_max_khz.policy0", "1800000")
+    }));
+    assert_eq!(
+        (throttled.code, throttled.level),
+        ("throttled", Level::Invalid)
+    );
+    let load = after(|r| set_end_fact(r, "load_average", "9.9 1.0 1.0 1/1 1"));
+    assert_eq!(load, []);
+}
+
+#[test]
+fn load_and_stolen_time_are_told() {
+    let load = only(after(|records| {
+        for record in records {
+            if let Record::Start(start) = record {
+                let fact = start
+                    .environment
+                    .iter_mut()
+                    .find(|f| f.name == "load_average");
+                fact.unwrap().value =
+                    edgedyno_shared::device::Reading::Ok("3.50 1.00 0.50 2/300 77".into());
+            }
+        }
+    }));
+    assert_eq!(
+        (load.code, &load.figures["load"]),
+        ("load_high", &3.5.into())
+    );
+    // 6 ticks are 60 ms, 3 % of the 2 s that the repeat took; 1 tick is half a percent.
+    let steal = only(after(|r| set_end_fact(r, "steal_ticks", "1006")));
+    assert_eq!(steal.code, "steal_time");
+    assert!((steal.figures["share_of_one_cpu"].as_f64().unwrap() - 0.03).abs() < 1e-12);
+    assert_eq!(after(|r| set_end_fact(r, "steal_ticks", "1001")), []);
+}
+
+#[test]
+fn outputs_that_are_not_finite_or_not_the_reference_are_told() {
+    let with = |change: fn(&mut OutputCheck)| {
+        only(after(|records| {
+            for record in records {
+                if let Record::Output(output) = record {
+                    change(output);
+                }
+            }
+        }))
+    };
+    let nan = with(|output| output.nonfinite = 3);
+    assert_eq!(
+        (nan.code, &nan.figures["nonfinite"]),
+        ("nonfinite_outputs", &3.into())
+    );
+    let wrong = with(|output| {
+        output.compared = Some(edgedyno_shared::repeat::Comparison {
+            max_abs_error_bits: 0.5_f64.to_bits(),
+            cosine_bits: Some(0.9_f64.to_bits()),
+        });
+    });
+    assert_eq!(
+        (wrong.code, &wrong.figures["cosine"]),
+        ("reference_mismatch", &0.9.into())
+    );
+}
+
+#[test]
+fn a_matching_reference_is_quiet() {
+    let findings = after(|records| {
+        for record in records {
+            if let Record::Output(output) = record {
+                output.compared = Some(edgedyno_shared::repeat::Comparison {
+                    max_abs_error_bits: 1e-6_f64.to_bits(),
+                    cosine_bits: Some(0.999_99_f64.to_bits()),
+                });
+            }
+        }
+    });
+    assert_eq!(findings, []);
+}
+
+#[test]
+fn the_tool_tells_on_itself() {
+    let with = |change: fn(&mut edgedyno_shared::repeat::AgentCost)| {
+        let found = after(|records| {
+            for record in records {
+                if let Record::AgentCost(cost) = record {
+                    change(cost);
+                }
+            }
+        });
+        only(found).code
+    };
+    assert_eq!(with(|cost| cost.cpus.clear()), "no_spare_cpu");
+    assert_eq!(with(|cost| cost.arena_stalls = 2), "arena_stall");
+    assert_eq!(with(|cost| cost.spilled.0 = 9), "arena_spilled");
+    let on_disk = only(after(|records| {
+        before_the_end(records, event("arena_on_disk"))
+    }));
+    assert_eq!(on_disk.code, "arena_on_disk");
+}
+
+#[test]
+fn failures_restarts_and_failed_trials_are_told() {
+    let failed = |code, detail: &str| {
+        let failure = Failure::new(code, detail);
+        let stage = Stage::Measure;
+        codes(&view_of(&[end(Outcome::Failed { stage, failure }, 0, 0)]))
+    };
+    assert_eq!(failed(FailureCode::Crash, "SIGSEGV"), ["failed_repeat"]);
+    assert_eq!(
+        failed(FailureCode::AgentRestarted, "power"),
+        ["failed_repeat", "agent_restarted"]
+    );
+    let found = only(after(|records| {
+        let slot = [Role::Measure.code(), 0, 1, 1, 0];
+        let chunk = edgedyno_shared::columns::Chunk::from_slots(0, 99, 5, &slot);
+        before_the_end(records, Record::Chunk(chunk));
+    }));
+    assert_eq!(
+        (found.code, &found.figures["failed"]),
+        ("trial_failed", &1.into())
+    );
+}
+
+#[test]
+fn stored_findings_come_back() {
+    let (_dir, store) = new_store();
+    add_run(&store, "a");
+    let note = FindingRow {
+        code: "built_in_used_because_no_library".into(),
+        level: "note".into(),
+        repeat: None,
+        text: "no ONNX Runtime was found".into(),
+        figures: Map::new(),
+    };
+    store.put_finding(&run_id("a"), None, &note).unwrap();
+    store
+        .put_finding(&run_id("a"), Some(Sha256([1; 32])), &note)
+        .unwrap();
+    let found = only(summarise(&view(&store)).findings);
+    assert_eq!(found.text, "no ONNX Runtime was found");
+}
+
+#[test]
+fn the_gravest_come_first() {
+    let found = after(|records| {
+        set_end_fact(records, "clock_max_khz.policy0", "1800000");
+        for record in records {
+            if let Record::AgentCost(cost) = record {
+                cost.cpus.clear();
+            }
+        }
+    });
+    let codes: Vec<_> = found.iter().map(|f| f.code).collect();
+    assert_eq!(codes, ["throttled", "no_spare_cpu"]);
+}

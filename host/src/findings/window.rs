@@ -1,0 +1,126 @@
+//! Rules about the measured trials themselves.
+
+use crate::stats::bound;
+use crate::stats::quantile::LEVELS;
+use crate::summary::RepeatFigures;
+
+use super::{Evidence, Hit, Level, Rule};
+
+/// A drift or step of this share matters when its test is at least this sure.
+const UNSTEADY: f64 = 0.03;
+const SURE: f64 = 0.01;
+
+/// More outliers than this share are told.
+const MANY_OUTLIERS: f64 = 0.01;
+
+/// Percentiles up to this one are expected of every run; higher ones are only marked.
+const EXPECTED: f64 = 0.99;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "not_steady",
+        level: Level::Warning,
+        meaning: "Warm-up reached its maximum before it was steady, or the window drifted or stepped by 3 % or more (p < 0.01). Percentiles of such a window mix two states.",
+        check: not_steady,
+    },
+    Rule {
+        code: "outliers",
+        level: Level::Note,
+        meaning: "More than 1 % of the trials are far from the rest (modified z-score beyond 3.5). They stay in every figure.",
+        check: outliers,
+    },
+    Rule {
+        code: "few_samples",
+        level: Level::Note,
+        meaning: "There are too few independent trials to claim a percentile up to p99: it is printed with a mark and without a bound.",
+        check: few_samples,
+    },
+];
+
+fn not_steady(e: &Evidence<'_>) -> Vec<Hit> {
+    let warmups = e
+        .counting()
+        .filter(|repeat| !crate::summary::warmup_was_steady(repeat))
+        .map(|repeat| {
+            let trials = repeat.trials.warmup_trials;
+            let text = format!("warm-up was not steady after {trials} trials");
+            Hit::of(repeat, text).figure("warmup_trials", trials)
+        });
+    let counting = e.summary.repeats.iter().filter(|repeat| repeat.counts);
+    warmups.chain(counting.filter_map(moved)).collect()
+}
+
+/// The larger of drift and step, when it is large and sure.
+fn moved(repeat: &RepeatFigures) -> Option<Hit> {
+    let steadiness = repeat.steadiness?;
+    let (drift, change) = (steadiness.drift, steadiness.change);
+    let drifted = drift.over_window.abs() >= UNSTEADY && drift.p_value < SURE;
+    let stepped = change.shift.abs() >= UNSTEADY && change.p_value < SURE;
+    let percent = |share: f64| format!("{:+.1} %", share * 100.0);
+    let text = match (drifted, stepped) {
+        (true, _) => format!(
+            "latency drifted by {} over the window",
+            percent(drift.over_window)
+        ),
+        (false, true) => format!(
+            "latency stepped by {} at trial {}",
+            percent(change.shift),
+            change.at
+        ),
+        (false, false) => return None,
+    };
+    let mut hit = Hit::new(text)
+        .figure("drift", drift.over_window)
+        .figure("drift_p_value", drift.p_value)
+        .figure("step", change.shift)
+        .figure("step_p_value", change.p_value)
+        .span(if drifted { 0 } else { change.at as u64 }, repeat.trials);
+    hit.repeat = Some(repeat.repeat);
+    Some(hit)
+}
+
+fn outliers(e: &Evidence<'_>) -> Vec<Hit> {
+    let found = e
+        .summary
+        .latency
+        .as_ref()
+        .and_then(|latency| latency.outliers);
+    let Some(found) = found.filter(|found| found.share() > MANY_OUTLIERS) else {
+        return Vec::new();
+    };
+    let text = format!(
+        "{} of {} trials are far slower and {} far faster than the rest",
+        found.high, found.n, found.low
+    );
+    vec![
+        Hit::new(text)
+            .figure("share", found.share())
+            .figure("low", found.low)
+            .figure("high", found.high),
+    ]
+}
+
+fn few_samples(e: &Evidence<'_>) -> Vec<Hit> {
+    let Some(latency) = &e.summary.latency else {
+        return Vec::new();
+    };
+    let expected = LEVELS.iter().filter(|&&level| level <= EXPECTED).count();
+    let quantiles = latency.distribution.quantiles();
+    let Some((level, quantile)) = quantiles[..expected].iter().find(|(_, q)| !q.enough) else {
+        return Vec::new();
+    };
+    let needed = bound::minimum_count(*level);
+    let name = format!("p{}", level * 100.0);
+    let text = format!(
+        "{} trials are worth {:.0} independent ones; {name} needs {}",
+        latency.distribution.n,
+        quantile.n_eff.floor(),
+        needed.map_or_else(|| "more".into(), |n| n.to_string()),
+    );
+    vec![
+        Hit::new(text)
+            .figure("percentile", name)
+            .figure("n_eff", quantile.n_eff)
+            .figure("needed", needed),
+    ]
+}

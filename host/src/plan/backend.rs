@@ -1,0 +1,287 @@
+//! Which backend and which library of it a case gets, from what the board offers.
+
+use std::path::PathBuf;
+
+use edgedyno_shared::case::RuntimeRef;
+use edgedyno_shared::device::{
+    BackendInfo, DeviceInfo, RuntimeFacts, RuntimeFound, RuntimeVerdict,
+};
+
+use crate::exit::CommandError;
+use crate::near;
+
+/// The backend that is chosen where it has a library.
+const PREFERRED: &str = "onnxruntime";
+
+/// A library asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuntimeWish {
+    File(PathBuf),
+    Version(String),
+}
+
+impl RuntimeWish {
+    /// A path when it looks like one or is one, else a version.
+    pub fn parse(text: &str) -> Result<Self, CommandError> {
+        let path = PathBuf::from(text);
+        if !text.contains('/') && !path.is_file() {
+            return Ok(Self::Version(text.to_owned()));
+        }
+        std::fs::canonicalize(&path).map(Self::File).map_err(|why| {
+            CommandError::usage(format!("runtime `{text}` cannot be read"))
+                .because(why)
+                .hint("`edgedyno runtime list` shows the libraries found")
+        })
+    }
+}
+
+/// Chooses the backend: the one named, else the preferred one with a library, else what is built in.
+pub fn choose_backend<'a>(
+    device: &'a DeviceInfo,
+    named: Option<&str>,
+    wish: Option<&RuntimeWish>,
+) -> Result<&'a BackendInfo, CommandError> {
+    let find = |name: &str| device.backends.iter().find(|backend| backend.name == name);
+    if let Some(name) = named.or(wish.map(|_| PREFERRED)) {
+        return find(name).ok_or_else(|| no_such_backend(device, name));
+    }
+    let preferred = find(PREFERRED).filter(|backend| usable(backend).next().is_some());
+    let built_in = || device.backends.iter().find(|b| b.built_in && !b.simulated);
+    preferred.or_else(built_in).ok_or_else(|| {
+        CommandError::usage("no backend of this board can run a model")
+            .cause("no ONNX Runtime was found, and the agent is built without a runtime")
+            .hint("`edgedyno runtime install onnxruntime`")
+    })
+}
+
+/// A note when nobody chose the built-in runtime and it is used all the same.
+pub fn built_in_note(backend: &BackendInfo, named: Option<&str>) -> Option<String> {
+    (named.is_none() && backend.built_in).then(|| {
+        let version = backend.version.as_deref().unwrap_or_default();
+        let name = format!("{} {version}", backend.name);
+        format!(
+            "no ONNX Runtime found: measuring on the built-in runtime {}",
+            name.trim()
+        )
+    })
+}
+
+/// Chooses the library of a backend; none for one that is built in.
+pub fn choose_runtime<'a>(
+    backend: &'a BackendInfo,
+    wish: Option<&RuntimeWish>,
+    probed: Option<&'a RuntimeFound>,
+) -> Result<Option<(&'a str, RuntimeRef)>, CommandError> {
+    match (wish, probed) {
+        (None, _) if backend.built_in => Ok(None),
+        (Some(_), _) if backend.built_in => Err(CommandError::usage(format!(
+            "backend {} is built in and loads no library",
+            backend.name
+        ))
+        .hint("leave out --runtime, or choose another --backend")),
+        (Some(RuntimeWish::File(_)), Some(found)) => match &found.verdict {
+            RuntimeVerdict::Usable(facts) => Ok(Some((&found.path, reference(facts)))),
+            RuntimeVerdict::Refused { reason, hint, .. } => Err(CommandError::usage(format!(
+                "`{}` cannot be used as a runtime of {}",
+                found.path, backend.name
+            ))
+            .cause(reason)
+            .hint_if((!hint.is_empty()).then(|| hint.clone()))),
+        },
+        (Some(RuntimeWish::Version(version)), _) => {
+            let of_version =
+                |(_, facts): &(&str, &RuntimeFacts)| is_version(&facts.version, version);
+            let found = usable(backend).find(of_version);
+            let found = found.ok_or_else(|| no_such_version(backend, version))?;
+            Ok(Some((found.0, reference(found.1))))
+        }
+        (None | Some(RuntimeWish::File(_)), _) => {
+            let first = usable(backend).next().ok_or_else(|| no_runtime(backend))?;
+            Ok(Some((first.0, reference(first.1))))
+        }
+    }
+}
+
+fn usable(backend: &BackendInfo) -> impl Iterator<Item = (&str, &RuntimeFacts)> {
+    backend
+        .runtimes
+        .iter()
+        .filter_map(|found| match &found.verdict {
+            RuntimeVerdict::Usable(facts) => Some((found.path.as_str(), facts)),
+            RuntimeVerdict::Refused { .. } => None,
+        })
+}
+
+fn reference(facts: &RuntimeFacts) -> RuntimeRef {
+    RuntimeRef {
+        version: facts.version.clone(),
+        sha256: facts.sha256,
+    }
+}
+
+/// `1.22` means any 1.22.x.
+fn is_version(found: &str, wanted: &str) -> bool {
+    found
+        .strip_prefix(wanted)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
+}
+
+fn no_such_backend(device: &DeviceInfo, name: &str) -> CommandError {
+    let names: Vec<&str> = device.backends.iter().map(|b| b.name.as_str()).collect();
+    let error = CommandError::usage(format!("there is no backend `{name}` on this board"));
+    let near = near::matches(name, names.iter().copied());
+    error.hint(match near.first() {
+        Some(near) => format!("did you mean {near}? It has {}", names.join(", ")),
+        None => format!("it has {}", names.join(", ")),
+    })
+}
+
+fn no_such_version(backend: &BackendInfo, version: &str) -> CommandError {
+    let found: Vec<&str> = usable(backend)
+        .map(|(_, facts)| facts.version.as_str())
+        .collect();
+    let error = CommandError::usage(format!("no {} {version} was found", backend.name));
+    let error = match found.as_slice() {
+        [] => error,
+        found => error.cause(format!("found: {}", found.join(", "))),
+    };
+    error.hint(format!(
+        "`edgedyno runtime install {}=={version}`, or name its file with --runtime PATH",
+        backend.name
+    ))
+}
+
+fn no_runtime(backend: &BackendInfo) -> CommandError {
+    let mut error = CommandError::usage(format!("no library of {} was found", backend.name));
+    for found in &backend.runtimes {
+        if let RuntimeVerdict::Refused { reason, .. } = &found.verdict {
+            error = error.cause(reason);
+        }
+    }
+    error.hint(format!(
+        "`edgedyno runtime install {}`, or name its file with --runtime PATH",
+        backend.name
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::ids::{BootId, BuildId, Sha256};
+
+    use super::*;
+
+    fn backend(name: &str, built_in: bool, runtimes: Vec<RuntimeFound>) -> BackendInfo {
+        BackendInfo {
+            name: name.into(),
+            summary: String::new(),
+            simulated: name == "fake",
+            built_in,
+            formats: Vec::new(),
+            version: built_in.then(|| "0.27".into()),
+            runtimes,
+        }
+    }
+
+    fn library(version: &str) -> RuntimeFound {
+        RuntimeFound {
+            path: format!("/lib/{version}.so"),
+            origin: "test".into(),
+            verdict: RuntimeVerdict::Usable(RuntimeFacts {
+                version: version.into(),
+                sha256: Sha256([version.len() as u8; 32]),
+                build: None,
+                build_id: None,
+                providers: Vec::new(),
+            }),
+        }
+    }
+
+    fn refused(path: &str, reason: &str) -> RuntimeFound {
+        RuntimeFound {
+            path: path.into(),
+            origin: "test".into(),
+            verdict: RuntimeVerdict::Refused {
+                code: "not_a_library".into(),
+                reason: reason.into(),
+                hint: "name the library itself".into(),
+            },
+        }
+    }
+
+    fn device(libraries: Vec<RuntimeFound>) -> DeviceInfo {
+        DeviceInfo {
+            agent_version: String::new(),
+            build: BuildId(String::new()),
+            boot: BootId(1),
+            os: "linux".into(),
+            arch: "x86_64".into(),
+            cpus: Vec::new(),
+            allowed_cpus: vec![0, 1],
+            memory_total: None,
+            facts: Vec::new(),
+            backends: vec![
+                backend("fake", true, Vec::new()),
+                backend("rten", true, Vec::new()),
+                backend("onnxruntime", false, libraries),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_library_is_preferred_and_its_absence_said() {
+        let with = device(vec![library("1.22.0")]);
+        let chosen = choose_backend(&with, None, None).unwrap();
+        assert_eq!(chosen.name, "onnxruntime");
+        assert_eq!(built_in_note(chosen, None), None);
+        let without = device(vec![refused("/x", "it is text")]);
+        let chosen = choose_backend(&without, None, None).unwrap();
+        assert_eq!(chosen.name, "rten");
+        assert!(built_in_note(chosen, None).unwrap().contains("rten 0.27"));
+        assert_eq!(built_in_note(chosen, Some("rten")), None);
+    }
+
+    #[test]
+    fn an_unknown_backend_lists_those_that_exist() {
+        let error = choose_backend(&device(Vec::new()), Some("onnxrutime"), None).unwrap_err();
+        let hint = error.hint.unwrap();
+        assert!(hint.contains("did you mean onnxruntime?"), "{hint}");
+        assert!(hint.contains("fake, rten, onnxruntime"), "{hint}");
+    }
+
+    #[test]
+    fn a_version_is_found_by_its_beginning() {
+        let device = device(vec![library("1.20.1"), library("1.22.0")]);
+        let backend = &device.backends[2];
+        let chosen = |version: &str| {
+            let wish = RuntimeWish::Version(version.into());
+            let chosen = choose_runtime(backend, Some(&wish), None);
+            chosen.map(|c| c.unwrap().1.version)
+        };
+        assert_eq!(chosen("1.22").unwrap(), "1.22.0");
+        assert_eq!(chosen("1.20.1").unwrap(), "1.20.1");
+        let error = chosen("1.2").unwrap_err();
+        assert_eq!(error.causes, ["found: 1.20.1, 1.22.0"]);
+        assert!(error.hint.unwrap().contains("runtime install"));
+    }
+
+    #[test]
+    fn a_library_that_was_refused_says_why() {
+        let device = device(Vec::new());
+        let found = refused("/x.so", "it is text");
+        let wish = RuntimeWish::File("/x.so".into());
+        let error = choose_runtime(&device.backends[2], Some(&wish), Some(&found)).unwrap_err();
+        assert_eq!(error.causes, ["it is text"]);
+        assert_eq!(error.hint.as_deref(), Some("name the library itself"));
+    }
+
+    #[test]
+    fn a_built_in_runtime_takes_no_library() {
+        let device = device(Vec::new());
+        let wish = RuntimeWish::Version("1".into());
+        assert!(choose_runtime(&device.backends[1], Some(&wish), None).is_err());
+        assert_eq!(
+            choose_runtime(&device.backends[1], None, None).unwrap(),
+            None
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Threads and CPUs: asked for, and seen.
+
+use std::collections::BTreeSet;
+
+use crate::store::rows::{MomentRow, PlacementRow};
+use crate::view::{CaseView, RepeatView};
+
+/// A thread is busy when it was on a CPU for at least this share of the window.
+const BUSY: f64 = 0.05;
+
+/// The kernel accounts CPU time at its ticks; a shorter window says nothing about a thread.
+const SHORTEST_WINDOW_NS: i64 = 50_000_000;
+
+/// What was asked for and what the kernel said, the latest counting repeat speaking for all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacementSeen {
+    /// Threads inside an operator as asked for; none leaves it to the runtime.
+    pub threads_requested: Option<u32>,
+    /// Threads of the worker after the window.
+    pub threads_observed: Option<u32>,
+    /// Threads that worked during the window.
+    pub threads_busy: Option<u32>,
+    /// CPUs asked for by the user; none leaves it to the agent.
+    pub cpus_requested: Option<Vec<u16>>,
+    /// CPUs the agent told every thread to use.
+    pub cpus_wanted: Option<Vec<u16>>,
+    /// CPUs that any thread was allowed to use after the window.
+    pub cpus_observed: Option<Vec<u16>>,
+}
+
+impl PlacementSeen {
+    pub fn of(view: &CaseView) -> Self {
+        let case = &view.entry.case;
+        let latest = view.counting().last().or(view.repeats.last());
+        let after = latest.and_then(|repeat| last_at(repeat, MomentRow::AfterWindow));
+        let wanted = latest.and_then(|repeat| repeat.row.placements.last());
+        Self {
+            threads_requested: Some(case.threads.intra).filter(|&n| n > 0),
+            threads_observed: after.map(|placement| placement.threads.len() as u32),
+            threads_busy: latest.and_then(busy_threads),
+            cpus_requested: case.cpus.clone(),
+            cpus_wanted: wanted.map(|placement| placement.wanted.clone()),
+            cpus_observed: after.map(all_cpus),
+        }
+    }
+}
+
+/// Threads whose CPU time grew by at least [`BUSY`] of the window between the readings around it.
+fn busy_threads(repeat: &RepeatView) -> Option<u32> {
+    let window_ns = repeat.trials.window?.length_ns();
+    if window_ns < SHORTEST_WINDOW_NS {
+        return None;
+    }
+    let before = last_at(repeat, MomentRow::BeforeWindow)?;
+    let after = last_at(repeat, MomentRow::AfterWindow)?;
+    let needed_ns = (window_ns as f64 * BUSY) as i64;
+    let mut busy = 0;
+    for thread in &after.threads {
+        let earlier = before.threads.iter().find(|t| t.tid == thread.tid);
+        let used_before = earlier.map_or(Some(0), |t| t.cpu_time_ns)?;
+        busy += u32::from(thread.cpu_time_ns? - used_before >= needed_ns);
+    }
+    Some(busy)
+}
+
+/// Bound threads may be read twice at one moment; the last reading is the one that held.
+fn last_at(repeat: &RepeatView, moment: MomentRow) -> Option<&PlacementRow> {
+    let placements = repeat.row.placements.iter();
+    placements
+        .rev()
+        .find(|placement| placement.moment == moment)
+}
+
+fn all_cpus(placement: &PlacementRow) -> Vec<u16> {
+    let cpus: BTreeSet<u16> = placement
+        .threads
+        .iter()
+        .flat_map(|thread| thread.cpus.iter().copied())
+        .collect();
+    cpus.into_iter().collect()
+}

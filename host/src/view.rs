@@ -1,0 +1,166 @@
+//! One case of one run as read back: what a summary, a finding or an export is made from.
+//!
+//! Comes from a store or from a profile file and looks the same.
+
+use edgedyno_shared::columns::{END, ROLE, Role, START, STATUS, Status};
+use edgedyno_shared::ids::{RunId, Sha256};
+use edgedyno_shared::order::Pass;
+
+use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow};
+use crate::store::{RepeatRow, Result, Store, StoreError};
+
+/// A case with all its repeats.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseView {
+    pub run: RunRow,
+    pub entry: CaseEntry,
+    /// The board it was measured on, as it described itself.
+    pub device: Option<DeviceRow>,
+    pub repeats: Vec<RepeatView>,
+    /// Findings that were stored with it.
+    pub notes: Vec<FindingRow>,
+}
+
+/// One attempt of a repeat and what its trials come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepeatView {
+    pub row: RepeatRow,
+    pub trials: Trials,
+}
+
+/// Trials of lane 0, gathered in one pass: durations where statistics need them, else counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trials {
+    /// Durations in nanoseconds of measured trials that ended well, in the order they ran.
+    pub measured: Vec<i64>,
+    /// Durations of the first trials of all, which are cold.
+    pub cold: Vec<i64>,
+    /// First start and last end of the measured trials.
+    pub window: Option<Span>,
+    /// The same of warm-up.
+    pub warmup: Option<Span>,
+    pub warmup_trials: u64,
+    /// Trials of any role that the backend failed.
+    pub failed: u64,
+    /// Trials of any role whose slot made no sense.
+    pub corrupt: u64,
+    /// Trials of all roles.
+    pub all: u64,
+}
+
+/// From a first start to a last end, by the board's monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub start_ns: i64,
+    pub end_ns: i64,
+}
+
+impl CaseView {
+    pub fn read(store: &Store, run: &RunId, case: Sha256) -> Result<Self> {
+        let entry = store
+            .cases(run)?
+            .into_iter()
+            .find(|entry| entry.key == case);
+        let entry = entry.ok_or_else(|| StoreError::NoSuchCase {
+            run: run.0.clone(),
+            case: case.to_string(),
+        })?;
+        let mut repeats = Vec::new();
+        for row in store.repeats(run, case)? {
+            let trials = Trials::read(store, &row)?;
+            repeats.push(RepeatView { row, trials });
+        }
+        let board = &entry.case.board;
+        let devices = store.devices(run)?;
+        let notes = store.findings(run)?;
+        Ok(Self {
+            run: store.run(run)?,
+            device: devices
+                .into_iter()
+                .find_map(|(name, device)| (name == *board).then_some(device)),
+            entry,
+            repeats,
+            notes: notes
+                .into_iter()
+                .filter(|(of, _)| of.is_none_or(|of| of == case))
+                .map(|(_, note)| note)
+                .collect(),
+        })
+    }
+
+    /// Repeats whose measured trials are the case's result.
+    pub fn counting(&self) -> impl Iterator<Item = &RepeatView> {
+        self.repeats
+            .iter()
+            .filter(|repeat| repeat.row.counts && repeat.row.key.pass == Pass::Honest)
+    }
+
+    /// The backend gives figures that are not measurements of a model.
+    pub fn is_simulated(&self) -> bool {
+        let backend = &self.entry.case.backend;
+        let told = self.device.as_ref().and_then(|device| {
+            let found = device.backends.iter().find(|b| b.name == *backend)?;
+            Some(found.simulated)
+        });
+        told.unwrap_or(matches!(backend.as_str(), "fake" | "null"))
+    }
+}
+
+impl Trials {
+    pub fn read(store: &Store, repeat: &RepeatRow) -> Result<Self> {
+        let mut trials = Self::default();
+        store.each_chunk(repeat, 0, |cells| trials.take(cells))?;
+        Ok(trials)
+    }
+
+    /// Takes in columns that begin with the fixed ones.
+    pub fn take(&mut self, cells: &[Vec<i64>]) {
+        let [roles, starts, ends, statuses] = [ROLE, START, END, STATUS].map(|at| cells.get(at));
+        let (Some(roles), Some(starts), Some(ends), Some(statuses)) =
+            (roles, starts, ends, statuses)
+        else {
+            return;
+        };
+        let stamps = starts.iter().zip(ends);
+        for ((&role, &status), (&start_ns, &end_ns)) in roles.iter().zip(statuses).zip(stamps) {
+            self.all += 1;
+            let ended_well = status == Status::Ok.code();
+            self.failed += u64::from(status == Status::Error.code());
+            self.corrupt += u64::from(status == Status::Corrupt.code());
+            if status == Status::Corrupt.code() {
+                continue;
+            }
+            let span = Span { start_ns, end_ns };
+            match Role::from_code(role) {
+                Some(Role::Measure) => {
+                    extend(&mut self.window, span);
+                    if ended_well {
+                        self.measured.push(end_ns - start_ns);
+                    }
+                }
+                Some(Role::Warmup) => {
+                    self.warmup_trials += 1;
+                    extend(&mut self.warmup, span);
+                }
+                Some(Role::Cold) if ended_well => self.cold.push(end_ns - start_ns),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Span {
+    pub fn length_ns(self) -> i64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+fn extend(whole: &mut Option<Span>, part: Span) {
+    *whole = Some(match *whole {
+        None => part,
+        Some(so_far) => Span {
+            start_ns: so_far.start_ns.min(part.start_ns),
+            end_ns: so_far.end_ns.max(part.end_ns),
+        },
+    });
+}
