@@ -1,5 +1,6 @@
 //! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
+#[cfg(test)]
 mod golden;
 pub mod board;
 pub mod cli;
