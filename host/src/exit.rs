@@ -3,6 +3,12 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::export::ExportError;
+use crate::fields::UnknownField;
+use crate::model::error::ModelError;
+use crate::model::make::MakeError;
+use crate::runtime::error::RuntimeError;
+use crate::source::SourceError;
 use crate::store::{ErrorClass, StoreError};
 
 /// How the program ends; the constants are the only list of codes.
@@ -150,15 +156,75 @@ impl From<anyhow::Error> for CommandError {
     }
 }
 
+fn exit_of(class: ErrorClass) -> Exit {
+    match class {
+        ErrorClass::Argument => Exit::USAGE,
+        ErrorClass::Incompatible => Exit::INCOMPATIBLE,
+        ErrorClass::Unexpected => Exit::UNEXPECTED,
+    }
+}
+
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        let exit = match error.class() {
-            ErrorClass::Argument => Exit::USAGE,
-            ErrorClass::Incompatible => Exit::INCOMPATIBLE,
-            ErrorClass::Unexpected => Exit::UNEXPECTED,
-        };
-        Self::new(exit, error.to_string()).hint_if(error.hint())
+        let hint = error.hint();
+        from_error(exit_of(error.class()), error).hint_if(hint)
     }
+}
+
+impl From<SourceError> for CommandError {
+    fn from(error: SourceError) -> Self {
+        let hint = error.hint();
+        from_error(exit_of(error.class()), error).hint_if(hint)
+    }
+}
+
+impl From<ExportError> for CommandError {
+    fn from(error: ExportError) -> Self {
+        let hint = error.hint();
+        match error {
+            ExportError::Source(source) => source.into(),
+            other => from_error(Exit::USAGE, other).hint_if(hint),
+        }
+    }
+}
+
+impl From<UnknownField> for CommandError {
+    fn from(error: UnknownField) -> Self {
+        let hint = error.hint();
+        Self::usage(error.to_string()).hint(hint)
+    }
+}
+
+impl From<ModelError> for CommandError {
+    fn from(error: ModelError) -> Self {
+        let hint = error.hint();
+        from_error(Exit::USAGE, error).hint(hint)
+    }
+}
+
+impl From<MakeError> for CommandError {
+    fn from(error: MakeError) -> Self {
+        let hint = error.hint();
+        from_error(Exit::USAGE, error).hint(hint)
+    }
+}
+
+impl From<RuntimeError> for CommandError {
+    fn from(error: RuntimeError) -> Self {
+        let hint = error.hint();
+        let exit = match error {
+            // What the network or pip did is not a bad argument.
+            RuntimeError::Pip { .. } | RuntimeError::Mismatch { .. } => Exit::UNEXPECTED,
+            _ => Exit::USAGE,
+        };
+        from_error(exit, error).hint(hint)
+    }
+}
+
+/// The error as what went wrong, what lies below it as causes.
+fn from_error(exit: Exit, error: impl Into<anyhow::Error>) -> CommandError {
+    let error = CommandError::from(error.into());
+    CommandError { exit, ..error }
 }
 
 #[cfg(test)]
