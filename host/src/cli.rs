@@ -67,10 +67,6 @@ enum Command {
     Export(cmd::export::ExportArgs),
     /// List, show, name and remove runs
     Runs(cmd::runs::RunsArgs),
-    /// Look into a model, or make one
-    Model(cmd::model::ModelArgs),
-    /// List and install runtimes
-    Runtime(cmd::runtime::RuntimeArgs),
 }
 
 /// Runs the command of this process's arguments.
@@ -100,8 +96,6 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Records(args) => cmd::records::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),
-        Command::Model(args) => cmd::model::run(args, &cli.global),
-        Command::Runtime(args) => cmd::runtime::run(args, &cli.global),
     }
 }
 

@@ -6,23 +6,24 @@ use clap::Args;
 use edgedyno_shared::case::{
     Case, Condition, Generator, InputPolicy, InputSource, InputSpec, Io, Scenario, Threads,
 };
-use edgedyno_shared::device::DeviceInfo;
+use edgedyno_shared::device::{BackendInfo, DeviceInfo, RuntimeVerdict};
 use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Rules};
 use edgedyno_shared::units::Nanos;
 
 use super::run::execute::{self, Begin};
 use super::run::inventory::{Inquiry, find_board};
-use super::run::offer;
 use super::run::prepare::{Chosen, Model, Prepared, choose, read_model};
 use super::{block_on, here, read, summary};
 use crate::board::local;
 use crate::cli::Global;
-use crate::cmd::runtime::fetch::HOW_LARGE;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::make::{self, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
 use crate::plan::fixed::Conduct;
+use crate::plan::backend::RuntimeWish;
+use crate::runtime::cache::Cache;
+use crate::runtime::install::{Installer, Outcome};
 use crate::source::Source;
 use crate::store::Store;
 use crate::summary::{CaseSummary, to_json};
@@ -35,6 +36,10 @@ examples:
 
 /// Repeats, windows and warm-ups that keep all of it within 90 s.
 const REPEATS: u32 = 2;
+
+/// What is fetched and how large it is.
+const HOW_LARGE: &str = "ONNX Runtime with this machine's pip (20 to 30 MB)";
+
 const WINDOW: Nanos = Nanos::from_secs(1);
 const WARMUP: Nanos = Nanos::from_secs(2);
 
@@ -119,7 +124,7 @@ async fn find_runtimes(
             continue;
         }
         let name = Some(backend.name.as_str());
-        if backend.built_in || offer::has_usable(backend) {
+        if backend.built_in || has_usable(backend) {
             chosen.push(choose(device, name, None, inquiry).await?);
         } else if offline {
             left_out.push(format!("{}, because nothing is fetched", backend.name));
@@ -127,7 +132,7 @@ async fn find_runtimes(
             print::note(format_args!(
                 "fetching {HOW_LARGE}; --offline leaves it out"
             ));
-            match offer::fetch_newest() {
+            match fetch_newest(&backend.name) {
                 Ok(wish) => chosen.push(choose(device, name, Some(&wish), inquiry).await?),
                 Err(why) => left_out.push(reason(&backend.name, &why)),
             }
@@ -138,6 +143,19 @@ async fn find_runtimes(
             .hint("`edgedyno runtime install onnxruntime`"));
     }
     Ok(Runtimes { chosen, left_out })
+}
+
+/// The newest version by this machine's own pip; the file is what is asked for from then on.
+fn fetch_newest(name: &str) -> Result<RuntimeWish, CommandError> {
+    let installer = Installer::new(Cache::from_environment()?);
+    let outcome = installer.install(&name.parse()?, &mut |_| {})?;
+    let (Outcome::Installed(installed) | Outcome::AlreadyThere(installed)) = outcome;
+    Ok(RuntimeWish::File(installed.path))
+}
+
+fn has_usable(backend: &BackendInfo) -> bool {
+    let usable = |verdict: &RuntimeVerdict| matches!(verdict, RuntimeVerdict::Usable(_));
+    backend.runtimes.iter().any(|found| usable(&found.verdict))
 }
 
 fn reason(name: &str, why: &CommandError) -> String {

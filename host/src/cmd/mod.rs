@@ -4,12 +4,10 @@ pub mod demo;
 pub mod explain;
 pub mod export;
 pub mod get;
-pub mod model;
 mod read;
 pub mod records;
 pub mod run;
 pub mod runs;
-pub mod runtime;
 pub mod summary;
 
 use std::path::PathBuf;

@@ -2,7 +2,6 @@
 
 pub(super) mod execute;
 pub(super) mod inventory;
-pub(super) mod offer;
 mod outputs;
 pub(super) mod prepare;
 mod record;

@@ -8,7 +8,7 @@ use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::order::{ColdStart, OutputWish};
 
 use super::inventory::{Inquiry, find_board};
-use super::{RunArgs, offer, outputs};
+use super::{RunArgs, outputs};
 use crate::board::content::Content;
 use crate::cmd::block_on;
 use crate::exit::CommandError;
@@ -61,9 +61,7 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
     let (device, chosen) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
         let device = inquiry.device().await?;
-        let fetched = offer::fetch_missing(&device, named, wish.as_ref(), &args.conduct)?;
-        let wish = fetched.as_ref().or(wish.as_ref());
-        let chosen = choose(&device, named, wish, &mut inquiry).await?;
+        let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await?;
         Ok((device, chosen))
     })?;
     let cpus = args.placement.cpus.as_ref().map(|list| list.0.clone());
