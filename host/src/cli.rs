@@ -55,6 +55,8 @@ enum Command {
     Demo(cmd::demo::DemoArgs),
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Look into a model file, or make one
+    Model(cmd::model::ModelArgs),
     /// Show what a run came to
     Summary(cmd::summary::SummaryArgs),
     /// Print one figure of a run
@@ -90,6 +92,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         Command::Demo(args) => cmd::demo::run(args, &cli.global),
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
         Command::Get(args) => cmd::get::run(args, &cli.global),
         Command::Explain(args) => cmd::explain::run(args, &cli.global),

@@ -96,6 +96,17 @@ impl CommandError {
         Self::new(Exit::USAGE, what)
     }
 
+    /// An error and everything below it as causes.
+    fn of_error(exit: Exit, error: &dyn std::error::Error) -> Self {
+        let below = std::iter::successors(error.source(), |error| error.source());
+        Self {
+            exit,
+            what: error.to_string(),
+            causes: below.map(ToString::to_string).collect(),
+            hint: None,
+        }
+    }
+
     /// Adds an error and everything below it as causes.
     #[must_use]
     pub fn because(mut self, error: impl Into<anyhow::Error>) -> Self {
@@ -156,6 +167,33 @@ impl From<anyhow::Error> for CommandError {
     }
 }
 
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        Self::of_error(exit_of(error.class()), &error).hint_if(error.hint())
+    }
+}
+
+impl From<SourceError> for CommandError {
+    fn from(error: SourceError) -> Self {
+        Self::of_error(exit_of(error.class()), &error).hint_if(error.hint())
+    }
+}
+
+impl From<ExportError> for CommandError {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::Source(source) => source.into(),
+            other => Self::of_error(Exit::USAGE, &other).hint_if(other.hint()),
+        }
+    }
+}
+
+impl From<UnknownField> for CommandError {
+    fn from(error: UnknownField) -> Self {
+        Self::usage(error.to_string()).hint(error.hint())
+    }
+}
+
 fn exit_of(class: ErrorClass) -> Exit {
     match class {
         ErrorClass::Argument => Exit::USAGE,
@@ -164,67 +202,32 @@ fn exit_of(class: ErrorClass) -> Exit {
     }
 }
 
-impl From<StoreError> for CommandError {
-    fn from(error: StoreError) -> Self {
-        let hint = error.hint();
-        from_error(exit_of(error.class()), error).hint_if(hint)
-    }
-}
-
-impl From<SourceError> for CommandError {
-    fn from(error: SourceError) -> Self {
-        let hint = error.hint();
-        from_error(exit_of(error.class()), error).hint_if(hint)
-    }
-}
-
-impl From<ExportError> for CommandError {
-    fn from(error: ExportError) -> Self {
-        let hint = error.hint();
-        match error {
-            ExportError::Source(source) => source.into(),
-            other => from_error(Exit::USAGE, other).hint_if(hint),
-        }
-    }
-}
-
-impl From<UnknownField> for CommandError {
-    fn from(error: UnknownField) -> Self {
-        let hint = error.hint();
-        Self::usage(error.to_string()).hint(hint)
-    }
-}
-
 impl From<ModelError> for CommandError {
     fn from(error: ModelError) -> Self {
         let hint = error.hint();
-        from_error(Exit::USAGE, error).hint(hint)
+        Self::of_error(Exit::USAGE, &error).hint(hint)
     }
 }
 
 impl From<MakeError> for CommandError {
     fn from(error: MakeError) -> Self {
-        let hint = error.hint();
-        from_error(Exit::USAGE, error).hint(hint)
+        let exit = match &error {
+            MakeError::Write { .. } => Exit::UNEXPECTED,
+            _ => Exit::USAGE,
+        };
+        Self::of_error(exit, &error).hint(error.hint())
     }
 }
 
 impl From<RuntimeError> for CommandError {
     fn from(error: RuntimeError) -> Self {
-        let hint = error.hint();
-        let exit = match error {
-            // What the network or pip did is not a bad argument.
-            RuntimeError::Pip { .. } | RuntimeError::Mismatch { .. } => Exit::UNEXPECTED,
+        let exit = match &error {
+            // The network or the disk, not what was asked for.
+            RuntimeError::Pip { .. } | RuntimeError::Cache { .. } => Exit::UNEXPECTED,
             _ => Exit::USAGE,
         };
-        from_error(exit, error).hint(hint)
+        Self::of_error(exit, &error).hint(error.hint())
     }
-}
-
-/// The error as what went wrong, what lies below it as causes.
-fn from_error(exit: Exit, error: impl Into<anyhow::Error>) -> CommandError {
-    let error = CommandError::from(error.into());
-    CommandError { exit, ..error }
 }
 
 #[cfg(test)]
@@ -260,6 +263,18 @@ mod tests {
         let mut listed: Vec<u8> = Exit::PRECEDENCE.iter().map(|e| e.code()).collect();
         listed.sort_unstable();
         assert_eq!(listed, codes);
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_read_keeps_the_reason_of_the_system() {
+        let error = CommandError::from(ModelError::Read {
+            path: "m.onnx".into(),
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        });
+        assert_eq!(error.exit, Exit::USAGE);
+        assert_eq!(error.what, "cannot read model m.onnx");
+        assert_eq!(error.causes, ["permission denied"]);
+        assert!(error.hint.is_some());
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod demo;
 pub mod explain;
 pub mod export;
 pub mod get;
+pub mod model;
 mod read;
 pub mod records;
 pub mod run;
