@@ -3,9 +3,12 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::export::ExportError;
+use crate::fields::UnknownField;
 use crate::model::error::ModelError;
 use crate::model::make::MakeError;
 use crate::runtime::error::RuntimeError;
+use crate::source::SourceError;
 use crate::store::{ErrorClass, StoreError};
 
 /// How the program ends; the constants are the only list of codes.
@@ -166,12 +169,36 @@ impl From<anyhow::Error> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        let exit = match error.class() {
-            ErrorClass::Argument => Exit::USAGE,
-            ErrorClass::Incompatible => Exit::INCOMPATIBLE,
-            ErrorClass::Unexpected => Exit::UNEXPECTED,
-        };
-        Self::new(exit, error.to_string()).hint_if(error.hint())
+        Self::of_error(exit_of(error.class()), &error).hint_if(error.hint())
+    }
+}
+
+impl From<SourceError> for CommandError {
+    fn from(error: SourceError) -> Self {
+        Self::of_error(exit_of(error.class()), &error).hint_if(error.hint())
+    }
+}
+
+impl From<ExportError> for CommandError {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::Source(source) => source.into(),
+            other => Self::of_error(Exit::USAGE, &other).hint_if(other.hint()),
+        }
+    }
+}
+
+impl From<UnknownField> for CommandError {
+    fn from(error: UnknownField) -> Self {
+        Self::usage(error.to_string()).hint(error.hint())
+    }
+}
+
+fn exit_of(class: ErrorClass) -> Exit {
+    match class {
+        ErrorClass::Argument => Exit::USAGE,
+        ErrorClass::Incompatible => Exit::INCOMPATIBLE,
+        ErrorClass::Unexpected => Exit::UNEXPECTED,
     }
 }
 

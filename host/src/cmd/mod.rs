@@ -1,8 +1,14 @@
 //! Commands: each parses, calls and prints; what they call knows nothing of the command line.
 
+pub mod demo;
+pub mod explain;
+pub mod export;
+pub mod get;
 pub mod model;
-mod pick;
+mod read;
+pub mod records;
 pub mod run;
+pub mod runs;
 pub mod runtime;
 pub mod summary;
 

@@ -47,7 +47,7 @@ pub struct Library {
 pub enum Verdict {
     Usable {
         version: String,
-        sha256: String,
+        sha256: Option<String>,
         build: Option<String>,
         build_id: Option<String>,
         providers: Vec<String>,
@@ -123,7 +123,7 @@ impl From<&RuntimeVerdict> for Verdict {
         match verdict {
             RuntimeVerdict::Usable(facts) => Self::Usable {
                 version: facts.version.clone(),
-                sha256: facts.sha256.to_string(),
+                sha256: facts.sha256.map(|sha256| sha256.to_string()),
                 build: facts.build.clone(),
                 build_id: facts.build_id.clone(),
                 providers: facts.providers.clone(),

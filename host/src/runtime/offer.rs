@@ -173,7 +173,7 @@ mod tests {
     fn usable() -> RuntimeVerdict {
         RuntimeVerdict::Usable(RuntimeFacts {
             version: "1.32.0".into(),
-            sha256: Sha256([1; 32]),
+            sha256: Some(Sha256([1; 32])),
             build: None,
             build_id: None,
             providers: Vec::new(),

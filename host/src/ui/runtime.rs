@@ -67,10 +67,10 @@ fn library(backend: &BackendListing, found: &Library) -> String {
             providers,
             ..
         } => format!(
-            "{} {version}: {}\n  sha256 {}…, providers: {}",
+            "{} {version}: {}\n  sha256 {}, providers: {}",
             backend.name,
             found.path,
-            short(sha256),
+            sha256.as_deref().map_or(units::UNKNOWN, short),
             providers.join(", ")
         ),
         Verdict::Refused { code, reason, hint } => {

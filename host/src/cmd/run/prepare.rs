@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use edgedyno_shared::case::{Case, Condition, ModelRef};
+use edgedyno_shared::case::{Case, Condition, ModelRef, RuntimeRef};
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::order::{ColdStart, OutputWish};
@@ -24,23 +24,24 @@ use crate::ui::fetch::Terminal;
 use crate::ui::print;
 
 /// A run that can be ordered.
-pub(super) struct Prepared {
-    pub(super) board: String,
-    pub(super) device: DeviceInfo,
-    pub(super) cases: Vec<Case>,
-    pub(super) conduct: Conduct,
-    pub(super) contents: Vec<Content>,
+pub(in crate::cmd) struct Prepared {
+    pub(in crate::cmd) board: String,
+    pub(in crate::cmd) device: DeviceInfo,
+    pub(in crate::cmd) cases: Vec<Case>,
+    pub(in crate::cmd) conduct: Conduct,
+    pub(in crate::cmd) contents: Vec<Content>,
     /// Path on the board of the library to load.
-    pub(super) library: Option<String>,
-    pub(super) save_outputs: Option<PathBuf>,
-    pub(super) notes: Vec<String>,
+    pub(in crate::cmd) library: Option<String>,
+    pub(in crate::cmd) save_outputs: Option<PathBuf>,
+    /// Why the built-in runtime is used although nobody chose it.
+    pub(in crate::cmd) built_in_note: Option<String>,
 }
 
 /// The model file by name and content.
-struct Model {
-    path: PathBuf,
-    reference: ModelRef,
-    content: Content,
+pub(in crate::cmd) struct Model {
+    pub(in crate::cmd) path: PathBuf,
+    pub(in crate::cmd) reference: ModelRef,
+    pub(in crate::cmd) content: Content,
 }
 
 pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
@@ -62,14 +63,13 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
 
     let board = find_board(&args.board)?;
     let named = args.runtime.backend.as_deref();
-    let mut notes = Vec::new();
     let (device, chosen) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
         let mut device = inquiry.device().await?;
         match offer_runtime(args, &device) {
             Offered::Fetched(_) => device = inquiry.device().await?,
-            Offered::Not(why) => notes.extend(why),
-            Offered::NotNeeded => {}
+            Offered::Not(Some(why)) => print::note(format_args!("note: {why}")),
+            Offered::Not(None) | Offered::NotNeeded => {}
         }
         let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await?;
         Ok((device, chosen))
@@ -99,7 +99,6 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
         condition: Condition::idle(),
         inputs: feed.spec,
     };
-    notes.extend(chosen.note);
     let mut contents = vec![model.content];
     contents.extend(feed.contents);
     contents.extend(reference_contents);
@@ -124,7 +123,7 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
         contents,
         library: chosen.runtime.map(|(path, _)| path),
         save_outputs: args.save_outputs.clone(),
-        notes,
+        built_in_note: chosen.note,
     })
 }
 
@@ -147,14 +146,15 @@ fn offer_runtime(args: &RunArgs, device: &DeviceInfo) -> Offered {
 }
 
 /// Backend and library, as chosen.
-struct Chosen {
-    backend: String,
-    simulated: bool,
-    runtime: Option<(String, edgedyno_shared::case::RuntimeRef)>,
-    note: Option<String>,
+pub(in crate::cmd) struct Chosen {
+    pub(in crate::cmd) backend: String,
+    pub(in crate::cmd) simulated: bool,
+    /// Path on the board, and which it is.
+    pub(in crate::cmd) runtime: Option<(String, RuntimeRef)>,
+    pub(in crate::cmd) note: Option<String>,
 }
 
-async fn choose(
+pub(in crate::cmd) async fn choose(
     device: &DeviceInfo,
     named: Option<&str>,
     wish: Option<&RuntimeWish>,
@@ -176,7 +176,7 @@ async fn choose(
     })
 }
 
-fn read_model(path: &Path) -> Result<Model, CommandError> {
+pub(in crate::cmd) fn read_model(path: &Path) -> Result<Model, CommandError> {
     let identity = identify::identify(path)?;
     let sha256 = Sha256(*identity.sha256.as_bytes());
     let files: Vec<(String, PathBuf)> = identity

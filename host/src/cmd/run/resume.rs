@@ -57,7 +57,7 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
         contents,
         library,
         save_outputs: run.plan["save_outputs"].as_str().map(PathBuf::from),
-        notes: Vec::new(),
+        built_in_note: None,
     };
     Ok((prepared, id))
 }
