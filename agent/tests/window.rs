@@ -50,6 +50,7 @@ fn the_window_allocates_nothing() {
 /// Measures with that backend in this process; trials of the window, and calls of the allocator in it.
 fn calls_in_window(backend: &str, options: &[(&str, &str)]) -> (u64, u64) {
     let job = Job {
+        model_files: Vec::new(),
         order: order(0, options),
         model: None,
         library: None,
