@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Makes a folder for this user alone, and refuses one that belongs to somebody else.
@@ -17,7 +17,18 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
         let text = format!("{} is not a folder of user {uid}", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
     Ok(())
+}
+
+/// Time of the last change, in nanoseconds since 1970.
+pub(crate) fn modified_ns(found: &fs::Metadata) -> i64 {
+    found
+        .mtime()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(found.mtime_nsec())
 }
 
 /// Writes a file beside its place, makes it durable, and moves it there.

@@ -78,7 +78,10 @@ fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            return runtime.block_on(relay::run(&folders, &exec));
+            let result = runtime.block_on(relay::run(&folders, &exec));
+            // The read of stdin cannot be cancelled, and must not keep a relay whose daemon is gone.
+            runtime.shutdown_background();
+            return result;
         }
         Serve::Service => None,
         Serve::OnDemandLocal => Some(LOCAL_PATIENCE),

@@ -55,13 +55,11 @@ impl Kernel {
         let present = self
             .line("sys/devices/system/cpu/present")
             .unwrap_or_default();
-        let online = self
-            .line("sys/devices/system/cpu/online")
-            .unwrap_or_default();
-        let online = parse_list(&online).unwrap_or_default();
+        let online = self.line("sys/devices/system/cpu/online").ok();
+        let online = online.and_then(|text| parse_list(&text));
         let cpu = |id: u16| Cpu {
             id,
-            online: online.contains(&id),
+            online: online.as_ref().map(|list| list.contains(&id)),
             max_khz: self
                 .line(&format!(
                     "sys/devices/system/cpu/cpu{id}/cpufreq/cpuinfo_max_freq"
@@ -323,8 +321,8 @@ mod tests {
             &ok("41000")
         );
         assert_eq!(value(&facts, "memory_available_bytes"), &ok("4096"));
-        let online: Vec<bool> = kernel.cpus().iter().map(|c| c.online).collect();
-        assert_eq!(online, [true, false]);
+        let online: Vec<Option<bool>> = kernel.cpus().iter().map(|c| c.online).collect();
+        assert_eq!(online, [Some(true), Some(false)]);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 mod client;
 
 use client::{Daemon, Host, STORE, order, wait_for};
+use edgedyno_shared::case::{Condition, Scenario};
 use edgedyno_shared::ids::{BuildId, StoreId};
-use edgedyno_shared::order::RepeatOrder;
+use edgedyno_shared::order::{Pass, RepeatOrder};
 use edgedyno_shared::repeat::{Moment, Outcome, Stage};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::FailureCode;
@@ -79,15 +80,14 @@ fn a_repeat_comes_back_whole_and_only_once() {
             }
         })
         .collect();
-    assert_eq!(
-        moments,
-        [
-            Moment::Spawned,
-            Moment::Dlopened,
-            Moment::Loaded,
-            Moment::AfterWindow
-        ]
-    );
+    let expected = [
+        Moment::Spawned,
+        Moment::Dlopened,
+        Moment::Loaded,
+        Moment::BeforeWindow,
+        Moment::AfterWindow,
+    ];
+    assert_eq!(moments, expected);
 
     assert_eq!(host.submit(vec![wanted.clone()]), [OrderAnswer::Known]);
     host.acknowledge(&segment);
@@ -375,4 +375,122 @@ fn an_unknown_frame_is_answered_and_the_session_goes_on() {
     let frame = host.read().unwrap();
     assert_eq!((frame.kind, frame.payload), (kind::UNSUPPORTED, vec![200]));
     assert!(matches!(host.ask(Request::Info), Ok(Reply::Info(_))));
+}
+
+#[test]
+fn what_a_worker_started_goes_with_it() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    for (repeat, fault) in [(0, "none"), (1, "crash")] {
+        let seconds = (900_000_000 + u64::from(daemon.id()) * 2 + u64::from(repeat)).to_string();
+        let mut options = vec![("child_seconds", seconds.as_str()), ("latency_us", "100")];
+        if fault != "none" {
+            options.push(("fault", fault));
+        }
+        host.submit(vec![order(repeat, &options)]);
+        let complete = host.segment().end().outcome == Outcome::Complete;
+        assert_eq!(complete, fault == "none");
+        wait_for("the child's end", || {
+            !somebody_runs(&format!("sleep\0{seconds}\0"))
+        });
+    }
+}
+
+fn somebody_runs(command_line: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut lines = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
+    lines.any(|line| line == command_line.as_bytes())
+}
+
+#[test]
+fn what_an_agent_cannot_do_is_refused_and_never_measured_as_something_else() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let wishes: [fn(&mut RepeatOrder); 5] = [
+        |o| o.case.scenario = Scenario::Concurrent { streams: 4 },
+        |o| o.case.condition = Condition("spin:cpu1".into()),
+        |o| o.key.pass = Pass::Attributed,
+        |o| o.case.precision = Some("f16".into()),
+        |o| o.case.backend = "abacus".into(),
+    ];
+    for (repeat, wish) in wishes.into_iter().enumerate() {
+        let mut wanted = order(repeat as u32, &[]);
+        wish(&mut wanted);
+        host.submit(vec![wanted]);
+        let segment = host.segment();
+        assert_eq!(
+            segment.failure().1.code,
+            FailureCode::Unsupported,
+            "wish {repeat}"
+        );
+        assert!(segment.columns().is_empty());
+    }
+}
+
+#[test]
+fn a_repeat_that_cannot_be_recovered_yet_is_not_thrown_away() {
+    let mut daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let mut long = order(0, &[("latency_us", "1000")]);
+    long.rules.measure.duration = Nanos::from_secs(60);
+    host.submit(vec![long]);
+    wait_for(
+        "the window",
+        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
+    );
+    daemon.kill();
+    // A file where the spool's folder should be: nothing can be sealed.
+    let spool = daemon.state().join("spool");
+    let _ = std::fs::remove_dir_all(&spool);
+    std::fs::write(&spool, "in the way").unwrap();
+    daemon.restart(&["serve"]);
+    let mut host = daemon.connect();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    std::fs::remove_file(&spool).unwrap();
+    let segment = host.segment();
+    assert_eq!(segment.failure().1.code, FailureCode::AgentRestarted);
+    assert!(segment.columns()[0].len() > 20);
+}
+
+#[test]
+fn a_relay_ends_when_its_daemon_does() {
+    let mut daemon = Daemon::start(&["serve"]);
+    let mut relay = daemon.command(&["serve", "--stdio"]);
+    relay
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped());
+    let mut relay = relay.spawn().unwrap();
+    wait_for("the relay's session", || {
+        let mut host = Host::raw(&daemon.socket());
+        host.send(&Frame::empty(kind::STATUS));
+        DaemonStatus::parse(&host.read().unwrap().payload)
+            .unwrap()
+            .sessions
+            >= 2
+    });
+    daemon.kill();
+    wait_for("the relay's end", || relay.try_wait().unwrap().is_some());
+}
+
+#[test]
+fn memory_of_the_arena_is_not_the_models() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    host.submit(vec![order(0, &[("latency_us", "50")])]);
+    let segment = host.segment();
+    let at = |moment| {
+        let memory = segment.records.iter().find_map(|record| match record {
+            Record::Memory(memory) if memory.moment == moment => Some(memory.clone()),
+            _ => None,
+        });
+        memory.unwrap()
+    };
+    let (loaded, after) = (at(Moment::Loaded), at(Moment::AfterWindow));
+    assert_eq!(after.arena, Bytes(8 * 1024 * 1024 + 4096));
+    let grown = after.rss.unwrap().0 as i64 - loaded.rss.unwrap().0 as i64;
+    assert!(
+        (0..2 << 20).contains(&grown),
+        "the worker itself grew by {grown} bytes"
+    );
+    assert!(after.rss_peak >= loaded.rss_peak);
 }

@@ -51,10 +51,24 @@ impl Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure two networks on this machine, nothing to prepare
+    Demo(cmd::demo::DemoArgs),
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Look into a model file, or make one
+    Model(cmd::model::ModelArgs),
     /// Show what a run came to
     Summary(cmd::summary::SummaryArgs),
+    /// Print one figure of a run
+    Get(cmd::get::GetArgs),
+    /// Say what a field means
+    Explain(cmd::explain::ExplainArgs),
+    /// Print trials one by one
+    Records(cmd::records::RecordsArgs),
+    /// Make files from a run
+    Export(cmd::export::ExportArgs),
+    /// List, show, name and remove runs
+    Runs(cmd::runs::RunsArgs),
 }
 
 /// Runs the command of this process's arguments.
@@ -76,8 +90,15 @@ pub fn main() -> Exit {
 
 fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
+        Command::Demo(args) => cmd::demo::run(args, &cli.global),
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
+        Command::Get(args) => cmd::get::run(args, &cli.global),
+        Command::Explain(args) => cmd::explain::run(args, &cli.global),
+        Command::Records(args) => cmd::records::run(args, &cli.global),
+        Command::Export(args) => cmd::export::run(args, &cli.global),
+        Command::Runs(args) => cmd::runs::run(args, &cli.global),
     }
 }
 

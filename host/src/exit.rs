@@ -3,6 +3,12 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::export::ExportError;
+use crate::fields::UnknownField;
+use crate::model::error::ModelError;
+use crate::model::make::MakeError;
+use crate::runtime::error::RuntimeError;
+use crate::source::SourceError;
 use crate::store::{ErrorClass, StoreError};
 
 /// How the program ends; the constants are the only list of codes.
@@ -90,6 +96,17 @@ impl CommandError {
         Self::new(Exit::USAGE, what)
     }
 
+    /// An error and everything below it as causes.
+    fn of_error(exit: Exit, error: &dyn std::error::Error) -> Self {
+        let below = std::iter::successors(error.source(), |error| error.source());
+        Self {
+            exit,
+            what: error.to_string(),
+            causes: below.map(ToString::to_string).collect(),
+            hint: None,
+        }
+    }
+
     /// Adds an error and everything below it as causes.
     #[must_use]
     pub fn because(mut self, error: impl Into<anyhow::Error>) -> Self {
@@ -152,12 +169,64 @@ impl From<anyhow::Error> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        let exit = match error.class() {
-            ErrorClass::Argument => Exit::USAGE,
-            ErrorClass::Incompatible => Exit::INCOMPATIBLE,
-            ErrorClass::Unexpected => Exit::UNEXPECTED,
+        Self::of_error(exit_of(error.class()), &error).hint_if(error.hint())
+    }
+}
+
+impl From<SourceError> for CommandError {
+    fn from(error: SourceError) -> Self {
+        Self::of_error(exit_of(error.class()), &error).hint_if(error.hint())
+    }
+}
+
+impl From<ExportError> for CommandError {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::Source(source) => source.into(),
+            other => Self::of_error(Exit::USAGE, &other).hint_if(other.hint()),
+        }
+    }
+}
+
+impl From<UnknownField> for CommandError {
+    fn from(error: UnknownField) -> Self {
+        Self::usage(error.to_string()).hint(error.hint())
+    }
+}
+
+fn exit_of(class: ErrorClass) -> Exit {
+    match class {
+        ErrorClass::Argument => Exit::USAGE,
+        ErrorClass::Incompatible => Exit::INCOMPATIBLE,
+        ErrorClass::Unexpected => Exit::UNEXPECTED,
+    }
+}
+
+impl From<ModelError> for CommandError {
+    fn from(error: ModelError) -> Self {
+        let hint = error.hint();
+        Self::of_error(Exit::USAGE, &error).hint(hint)
+    }
+}
+
+impl From<MakeError> for CommandError {
+    fn from(error: MakeError) -> Self {
+        let exit = match &error {
+            MakeError::Write { .. } => Exit::UNEXPECTED,
+            _ => Exit::USAGE,
         };
-        Self::new(exit, error.to_string()).hint_if(error.hint())
+        Self::of_error(exit, &error).hint(error.hint())
+    }
+}
+
+impl From<RuntimeError> for CommandError {
+    fn from(error: RuntimeError) -> Self {
+        let exit = match &error {
+            // The network or the disk, not what was asked for.
+            RuntimeError::Pip { .. } | RuntimeError::Cache { .. } => Exit::UNEXPECTED,
+            _ => Exit::USAGE,
+        };
+        Self::of_error(exit, &error).hint(error.hint())
     }
 }
 
@@ -194,6 +263,18 @@ mod tests {
         let mut listed: Vec<u8> = Exit::PRECEDENCE.iter().map(|e| e.code()).collect();
         listed.sort_unstable();
         assert_eq!(listed, codes);
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_read_keeps_the_reason_of_the_system() {
+        let error = CommandError::from(ModelError::Read {
+            path: "m.onnx".into(),
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        });
+        assert_eq!(error.exit, Exit::USAGE);
+        assert_eq!(error.what, "cannot read model m.onnx");
+        assert_eq!(error.causes, ["permission denied"]);
+        assert!(error.hint.is_some());
     }
 
     #[test]

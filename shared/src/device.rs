@@ -62,7 +62,8 @@ pub struct Fact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
     pub id: u16,
-    pub online: bool,
+    /// None when the kernel does not say.
+    pub online: Option<bool>,
     pub max_khz: Option<u64>,
 }
 
@@ -122,7 +123,8 @@ pub enum RuntimeVerdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeFacts {
     pub version: String,
-    pub sha256: Sha256,
+    /// None for what is part of the agent, whose build id names it.
+    pub sha256: Option<Sha256>,
     pub build: Option<String>,
     /// The file's own build-id note, in hex.
     pub build_id: Option<String>,

@@ -32,27 +32,18 @@ impl AgentFolders {
         uid: u32,
     ) -> Result<Self, NoStateFolder> {
         let get = |name| get(name).filter(|value: &OsString| !value.is_empty());
-        let runtime_base = get("XDG_RUNTIME_DIR").map(|base| PathBuf::from(base).join("edgedyno"));
-        let runtime =
-            runtime_base.unwrap_or_else(|| PathBuf::from(format!("/dev/shm/edgedyno-{uid}")));
-        if let Some(state) = get(STATE_VARIABLE).map(PathBuf::from) {
-            // Two daemons of one user must not share arenas: the name follows the state folder.
-            let name = format!("state-{:016x}", fnv1a(state.as_os_str().as_encoded_bytes()));
-            return Ok(Self {
-                runtime: runtime.join(name),
-                state,
-                moved: true,
-            });
-        }
-        let state = get("XDG_STATE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| get("HOME").map(|home| PathBuf::from(home).join(".local/state")))
-            .ok_or(NoStateFolder)?
-            .join("edgedyno");
+        let moved = get(STATE_VARIABLE).map(PathBuf::from);
+        let state = moved
+            .clone()
+            .map_or_else(|| default_state(get("XDG_STATE_HOME"), get("HOME")), Ok)?;
+        let base = get("XDG_RUNTIME_DIR").map(|base| PathBuf::from(base).join("edgedyno"));
+        let base = base.unwrap_or_else(|| PathBuf::from(format!("/dev/shm/edgedyno-{uid}")));
+        // Two daemons of one user must not share arenas: the name follows the state folder.
+        let name = format!("state-{:016x}", fnv1a(state.as_os_str().as_encoded_bytes()));
         Ok(Self {
+            runtime: base.join(name),
             state,
-            runtime,
-            moved: false,
+            moved: moved.is_some(),
         })
     }
 
@@ -67,6 +58,12 @@ impl AgentFolders {
     pub fn log(&self) -> PathBuf {
         self.state.join("agent.log")
     }
+}
+
+fn default_state(xdg: Option<OsString>, home: Option<OsString>) -> Result<PathBuf, NoStateFolder> {
+    let below_home = |home| PathBuf::from(home).join(".local/state");
+    let base = xdg.map(PathBuf::from).or_else(|| home.map(below_home));
+    Ok(base.ok_or(NoStateFolder)?.join("edgedyno"))
 }
 
 /// FNV-1a, 64 bit: a short name for a path, nothing more.
@@ -90,19 +87,22 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_state_folder_has_arenas_of_its_own() {
+    fn every_state_folder_has_arenas_of_its_own() {
         let a = folders(&[("EDGEDYNO_AGENT_STATE", "/a"), ("HOME", "/h")]).unwrap();
         let b = folders(&[("EDGEDYNO_AGENT_STATE", "/b"), ("HOME", "/h")]).unwrap();
         assert_eq!(a.state, PathBuf::from("/a"));
         assert!(a.moved);
         assert_ne!(a.runtime, b.runtime);
+        let c = folders(&[("HOME", "/c")]).unwrap();
+        let d = folders(&[("HOME", "/d")]).unwrap();
+        assert_ne!(c.runtime, d.runtime);
     }
 
     #[test]
     fn state_falls_back_to_home_and_runtime_to_shared_memory() {
         let f = folders(&[("HOME", "/h"), ("XDG_STATE_HOME", "")]).unwrap();
         assert_eq!(f.state, PathBuf::from("/h/.local/state/edgedyno"));
-        assert_eq!(f.runtime, PathBuf::from("/dev/shm/edgedyno-7"));
+        assert!(f.runtime.starts_with("/dev/shm/edgedyno-7"));
         assert_eq!(folders(&[]), Err(NoStateFolder));
     }
 }

@@ -103,6 +103,8 @@ pub enum Moment {
     Spawned,
     Dlopened,
     Loaded,
+    /// After the first cold trial, which may have started threads.
+    AfterFirstTrial,
     /// After warm-up, before the window.
     BeforeWindow,
     AfterWindow,
@@ -114,6 +116,7 @@ impl Moment {
             Self::Spawned => "spawned",
             Self::Dlopened => "dlopened",
             Self::Loaded => "loaded",
+            Self::AfterFirstTrial => "after_first_trial",
             Self::BeforeWindow => "before_window",
             Self::AfterWindow => "after_window",
         }
@@ -196,7 +199,7 @@ pub struct InputsUsed {
     pub sets: u32,
 }
 
-/// What the agent itself did during the window.
+/// What the agent itself did during the window. There is no such record without a whole window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentCost {
     /// CPU time of the daemon from the first to the last measured trial.
@@ -217,7 +220,7 @@ pub struct AgentCost {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatStart {
     pub build: BuildId,
-    /// Seconds since 1970 by the board's own clock.
+    /// Nanoseconds since 1970 by the board's own clock.
     pub wall_unix_ns: i64,
     pub mono: Nanos,
     pub environment: Vec<Fact>,

@@ -6,6 +6,7 @@
 //! what is listed as impossible here may be.
 
 pub mod assets;
+pub mod bench;
 pub mod binaries;
 pub mod clock;
 pub mod deny;

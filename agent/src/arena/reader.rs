@@ -104,6 +104,8 @@ impl ArenaReader {
 
     /// Lets the worker reuse what was taken, once it is safe elsewhere.
     pub fn release(&self) -> io::Result<()> {
+        // The slots are read before the worker sees that it may use them again.
+        fence(Ordering::Release);
         self.file
             .write_all_at(&self.consumed.to_le_bytes(), CONSUMED as u64 * 8)
     }
@@ -113,18 +115,22 @@ impl ArenaReader {
         self.word(STALLS).map(|n| n as u64)
     }
 
-    /// The counter, read until two reads agree, so that a torn value is not believed.
+    /// The counter: read twice, and the earlier value taken when the two can follow each other. A fast
+    /// worker moves on between two reads, so waiting for equal ones could take for ever.
     fn published(&self) -> io::Result<u64> {
-        let mut last = self.word(PUBLISHED)?;
-        loop {
-            let again = self.word(PUBLISHED)?;
-            if again == last {
+        let mut first = self.word(PUBLISHED)? as u64;
+        for _ in 0..3 {
+            let second = self.word(PUBLISHED)? as u64;
+            if second
+                .checked_sub(first)
+                .is_some_and(|more| more <= self.layout.ring_slots())
+            {
                 break;
             }
-            last = again;
+            first = second;
         }
         fence(Ordering::Acquire);
-        Ok(last as u64)
+        Ok(first)
     }
 
     fn word(&self, index: usize) -> io::Result<i64> {

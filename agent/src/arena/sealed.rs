@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use edgedyno_shared::columns::{Chunk, MAX_ROWS};
 
-use super::layout::{FILE_BYTES, Layout};
+use super::layout::Layout;
 
 /// tmpfs is memory of the board: beyond this, trials go to the spool's disk.
 const TMPFS_LIMIT: u64 = 64 * 1024 * 1024;
@@ -60,6 +60,22 @@ impl Sealed {
     /// Bytes that did not fit on tmpfs.
     pub fn spilled(&self) -> u64 {
         self.far_bytes
+    }
+
+    /// Cuts off what a crash left of a slot, so that what follows is not shifted.
+    pub fn trim(&mut self, columns: usize) -> io::Result<()> {
+        let slot = columns as u64 * 8;
+        // The far part begins only after a whole slot, so at most the last part is torn.
+        match self.far.as_mut() {
+            Some(far) => {
+                self.far_bytes -= self.far_bytes % slot;
+                far.set_len(self.far_bytes)
+            }
+            None => {
+                self.near_bytes -= self.near_bytes % slot;
+                self.near.set_len(self.near_bytes)
+            }
+        }
     }
 
     pub fn append(&mut self, slots: &[i64]) -> io::Result<()> {
@@ -131,25 +147,24 @@ impl Sealed {
     }
 }
 
-/// Bytes a repeat's folder takes on tmpfs at the start.
-pub const ARENA_BYTES: u64 = FILE_BYTES as u64;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn slots_come_back_in_chunks_and_a_torn_end_is_left_out() {
+    fn slots_come_back_in_chunks_and_a_torn_end_does_not_shift_them() {
         let folder = tempfile::tempdir().unwrap();
         let (near, far) = (folder.path().join("near"), folder.path().join("far"));
         let mut sealed = Sealed::open(&near, &far).unwrap();
         let columns = 4;
         let slots: Vec<i64> = (0..40_000 * columns as i64).collect();
-        sealed.append(&slots).unwrap();
+        sealed.append(&slots[..39_999 * columns]).unwrap();
         sealed.append(&[1, 2]).unwrap();
         drop(sealed);
         let mut sealed = Sealed::open(&near, &far).unwrap();
-        assert_eq!(sealed.slots(columns), 40_000);
+        assert_eq!(sealed.slots(columns), 39_999);
+        sealed.trim(columns).unwrap();
+        sealed.append(&slots[39_999 * columns..]).unwrap();
         let mut back = Vec::new();
         let chunks = sealed.for_each_chunk(columns, |chunk| {
             back.extend(chunk.columns().unwrap()[0].clone());

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use edgedyno_shared::device::RuntimeFacts;
-use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::repeat::ModelInfo;
 use edgedyno_shared::wire::failure::Failure;
 
@@ -57,7 +56,7 @@ pub(super) fn no_tensors() -> ModelInfo {
 pub(super) fn own_facts() -> RuntimeFacts {
     RuntimeFacts {
         version: edgedyno_shared::VERSION.into(),
-        sha256: Sha256([0; 32]),
+        sha256: None,
         build: Some(crate::BUILD_ID.into()),
         build_id: None,
         providers: Vec::new(),

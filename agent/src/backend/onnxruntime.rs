@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::device::RuntimeFacts;
-use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::repeat::{Effective, ModelInfo};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_sys::vendor::onnxruntime::{ExecutionMode, OnnxRuntime, Session, SessionConfig};
@@ -68,7 +67,7 @@ impl Runtime for Opened {
     fn facts(&self) -> RuntimeFacts {
         RuntimeFacts {
             version: self.runtime.version().into(),
-            sha256: Sha256([0; 32]),
+            sha256: None,
             build: Some(self.runtime.build_info()).filter(|text| !text.is_empty()),
             build_id: self.runtime.library().facts().build_id.clone(),
             providers: self.providers.clone(),

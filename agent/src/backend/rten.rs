@@ -10,7 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edgedyno_shared::device::RuntimeFacts;
-use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::repeat::{Effective, ModelInfo};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use rten::{ModelOptions, NodeId, RunOptions, ThreadPool};
@@ -61,7 +60,7 @@ impl Runtime for BuiltIn {
     fn facts(&self) -> RuntimeFacts {
         RuntimeFacts {
             version: VERSION.into(),
-            sha256: Sha256([0; 32]),
+            sha256: None,
             build: None,
             build_id: None,
             providers: vec!["cpu".into()],

@@ -35,7 +35,10 @@ impl Contents {
                 .strip_prefix(&schema_hash())
                 .map(|rest| frame::decode::<ContentMap>(0, rest));
             match map {
-                Some(Ok(map)) => drop(known.insert(map.sha256, map)),
+                // A file that changed is not this content any more.
+                Some(Ok(map)) if map.files.iter().all(|file| check(file).is_ok()) => {
+                    drop(known.insert(map.sha256, map))
+                }
                 _ => disk::remove(&folder.join(&name))?,
             }
         }
@@ -68,12 +71,21 @@ impl Contents {
 
     /// The file of a content, checked to be still the same.
     pub fn find(&self, sha256: &Sha256) -> Result<PathBuf, Failure> {
+        Ok(self.find_all(sha256)?.swap_remove(0))
+    }
+
+    /// All files of a content, its own first, each checked to be still the same.
+    pub fn find_all(&self, sha256: &Sha256) -> Result<Vec<PathBuf>, Failure> {
         let Some(map) = self.known.get(sha256) else {
             let detail = format!("content {sha256} is not known on this board");
             return Err(Failure::new(FailureCode::NotFound, detail));
         };
         map.files.iter().try_for_each(check)?;
-        Ok(PathBuf::from(&map.files[0].path))
+        Ok(map
+            .files
+            .iter()
+            .map(|file| PathBuf::from(&file.path))
+            .collect())
     }
 }
 
@@ -91,7 +103,7 @@ fn check(file: &MappedFile) -> Result<(), Failure> {
             format!("{} cannot be read: {why}", file.path),
         )
     })?;
-    let modified = found.mtime() * 1_000_000_000 + found.mtime_nsec();
+    let modified = disk::modified_ns(&found);
     let same = found.dev() == file.device
         && found.ino() == file.inode
         && found.len() == file.bytes

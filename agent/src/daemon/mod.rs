@@ -7,6 +7,7 @@ pub mod contents;
 pub mod executor;
 pub mod inventory;
 pub mod measure_lock;
+pub mod prepare;
 pub mod queue;
 pub mod recover;
 pub mod relay;

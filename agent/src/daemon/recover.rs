@@ -8,44 +8,43 @@ use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
 
 use super::executor::end_of;
+use super::queue::Queued;
 use super::repeat_folder::RepeatFolder;
-use super::spool::columns_of;
 use super::state::Daemon;
 use crate::disk;
 
-/// Hands over every left-over repeat as an attempt that ended with its agent.
-///
-/// Its finished trials are kept: those in the sealed file, and those still in the ring.
+/// Hands over every left-over repeat as an attempt that ended with its agent; returns how many.
 pub fn run(daemon: &Daemon) -> io::Result<u32> {
+    daemon.spool.tidy()?;
     let mut recovered = 0;
-    for name in disk::names(&daemon.folders.runtime, "")? {
-        let path = daemon.folders.runtime.join(&name);
-        if !path.join("log").exists() {
-            continue;
-        }
-        match one(daemon, &path) {
-            Ok(()) => recovered += 1,
-            // Left where it is: a later start may be luckier, and a person can look at it.
-            Err(why) => tracing::warn!("{} cannot be recovered: {why}", path.display()),
+    for base in daemon.repeat_folders() {
+        for name in disk::names(&base, "")? {
+            let path = base.join(&name);
+            if !path.join("log").exists() {
+                continue;
+            }
+            match one(daemon, &path) {
+                Ok(()) => recovered += 1,
+                // Left where it is: the executor tries again before it runs that order.
+                Err(why) => tracing::warn!("{} cannot be recovered: {why}", path.display()),
+            }
         }
     }
     Ok(recovered)
 }
 
-fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
+/// Hands over one left-over repeat. Its finished trials are kept: those in the sealed file, and those
+/// still in the ring.
+pub fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
     let (folder, header) = RepeatFolder::reopen(path, &daemon.folders.state.join("spill"))?;
-    let records = folder.records()?;
     let queued = {
         let queue = daemon.queue.borrow();
-        let own = |entry: &&super::queue::Queued| {
-            entry.store == header.store && entry.order.key == header.key
-        };
+        let own = |entry: &&Queued| entry.store == header.store && entry.order.key == header.key;
         queue.entries().iter().find(own).map(|entry| entry.number)
     };
     if !is_spooled(daemon, &header)? {
-        take_ring(&folder, &records)?;
         let outcome = Outcome::Failed {
-            stage: stage_of(&records),
+            stage: stage_of(&folder)?,
             failure: restarted(),
         };
         let header = SegmentHeader {
@@ -68,40 +67,28 @@ fn is_spooled(daemon: &Daemon, header: &SegmentHeader) -> io::Result<bool> {
     Ok(waiting.iter().any(|waiting| waiting.key == header.key))
 }
 
-/// Appends what the worker had published and the daemon had not taken yet.
-fn take_ring(folder: &RepeatFolder, records: &[Record]) -> io::Result<()> {
-    let Some(columns) = columns_of(records) else {
-        return Ok(());
-    };
-    let mut sealed = folder.sealed()?;
-    // The sealed file is written before the ring is released, so its length is what was taken.
-    let mut reader = folder.arena_reader(columns, sealed.slots(columns))?;
-    let mut slots = Vec::new();
-    match reader.take(&mut slots) {
-        Ok(_) => sealed.append(&slots),
-        Err(why) => {
-            tracing::warn!("the ring of a left-over repeat cannot be used: {why}");
-            Ok(())
-        }
-    }
-}
-
-/// The stage after the last one that is known to have ended.
-fn stage_of(records: &[Record]) -> Stage {
-    let last = records.iter().rev().find_map(|record| match record {
-        Record::Stage(span) => Some(span.stage),
-        _ => None,
-    });
-    let next = |stage| {
-        Stage::ALL
+/// The stage after the last one that is known to have ended, as far as stages always end.
+fn stage_of(folder: &RepeatFolder) -> io::Result<Stage> {
+    let spans = folder
+        .records()?
+        .filter_map(|frame| match Record::parse(&frame.payload) {
+            Ok((_, Record::Stage(span))) => Some(span.stage),
+            _ => None,
+        });
+    // What is built in opens no library, and not every runtime compiles by itself.
+    let optional = [Stage::Read, Stage::Dlopen, Stage::Compile];
+    let after = |ended: Stage| {
+        let later = Stage::ALL.into_iter().filter(|stage| *stage > ended);
+        later
             .into_iter()
-            .find(|s| *s > stage)
+            .find(|stage| !optional.contains(stage))
             .unwrap_or(Stage::Teardown)
     };
-    last.map_or(Stage::Spawn, next)
+    Ok(spans.last().map_or(Stage::Spawn, after))
 }
 
 fn restarted() -> Failure {
-    let detail = "the agent ended while this repeat ran, and its worker with it";
+    let detail = "the agent ended while this repeat ran, and its worker with it; what stands at its end \
+                  was read when the agent came back";
     Failure::new(FailureCode::AgentRestarted, detail)
 }

@@ -8,9 +8,10 @@ use std::io::{self, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::columns::MAX_COLUMNS;
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::order::OrderKey;
-use edgedyno_shared::wire::frame::{self, kind};
+use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
 
 use crate::arena::{ArenaReader, Sealed, reader};
@@ -39,6 +40,11 @@ impl RepeatFolder {
     pub fn without_arena(base: &Path, spill: &Path, header: &SegmentHeader) -> io::Result<Self> {
         let stem = header.key.file_stem();
         let path = base.join(&stem);
+        if path.join("log").exists() {
+            // What was measured under this key is not thrown away: it is recovered first.
+            let text = format!("{} holds an earlier attempt", path.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
         if path.exists() {
             fs::remove_dir_all(&path)?;
         }
@@ -79,8 +85,26 @@ impl RepeatFolder {
             log,
             logged: 0,
         };
-        folder.logged = folder.records()?.len() as u64;
+        folder.logged = folder.records()?.count() as u64;
         Ok((folder, header))
+    }
+
+    /// Where the folder lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Remembers how wide a trial is, in a form that any schema can read.
+    pub fn keep_columns(&self, columns: usize) -> io::Result<()> {
+        fs::write(self.path.join("columns"), columns.to_string())
+    }
+
+    /// How wide a trial is; none before a worker said so.
+    pub fn columns(&self) -> Option<usize> {
+        let text = fs::read_to_string(self.path.join("columns")).ok()?;
+        text.parse()
+            .ok()
+            .filter(|columns| (1..=MAX_COLUMNS).contains(columns))
     }
 
     /// The arena, to be inherited by the worker.
@@ -107,18 +131,31 @@ impl RepeatFolder {
         Ok(())
     }
 
-    /// All whole records; one that a crash cut short at the end is left out.
-    pub fn records(&self) -> io::Result<Vec<Record>> {
+    /// The frames of all whole records, as they were logged: their sequence counts from 0. One that a
+    /// crash cut short at the end is left out.
+    pub fn records(&self) -> io::Result<impl Iterator<Item = Frame> + use<>> {
         let mut from = BufReader::new(File::open(self.path.join("log"))?);
-        let mut records = Vec::new();
-        while let Ok(Some(frame)) = frame::read_blocking(&mut from, frame::LIMIT) {
-            if frame.kind == kind::RECORD
-                && let Ok((_, record)) = Record::parse(&frame.payload)
-            {
-                records.push(record);
-            }
+        let frames =
+            std::iter::from_fn(move || frame::read_blocking(&mut from, frame::LIMIT).ok()?);
+        Ok(frames.filter(|frame| frame.kind == kind::RECORD))
+    }
+
+    /// Moves what the worker published and nobody took from the ring to the sealed file.
+    ///
+    /// The sealed file is written before the ring is released, so its length is what was taken.
+    pub fn settle(&self) -> io::Result<Option<(usize, Sealed)>> {
+        let Some(columns) = self.columns() else {
+            return Ok(None);
+        };
+        let mut sealed = self.sealed()?;
+        sealed.trim(columns)?;
+        let mut reader = self.arena_reader(columns, sealed.slots(columns))?;
+        let mut slots = Vec::new();
+        match reader.take(&mut slots) {
+            Ok(_) => sealed.append(&slots)?,
+            Err(why) => tracing::warn!("the ring of {} cannot be used: {why}", self.path.display()),
         }
-        Ok(records)
+        Ok(Some((columns, sealed)))
     }
 
     /// Removes everything of the repeat.

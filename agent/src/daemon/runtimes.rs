@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use edgedyno_shared::device::{RuntimeFacts, RuntimeFound, RuntimeVerdict};
 use edgedyno_shared::ids::Sha256;
@@ -18,11 +19,13 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::executor::PROBE_LIMIT;
 use super::state::Daemon;
 use crate::backend::{Backend, Candidate};
 use crate::disk;
 use crate::worker::message::{MESSAGE, Message, TASK, Task};
+
+/// How long a worker may take to say what a library is.
+const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a file is, as far as telling it from another goes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,7 +66,12 @@ impl Runtimes {
 
     /// The file of a library known by hash, if it is still the same.
     pub fn path(&self, sha256: &Sha256) -> Option<PathBuf> {
-        let of_hash = |known: &Known| known.answer.as_ref().is_ok_and(|f| f.sha256 == *sha256);
+        let of_hash = |known: &Known| {
+            known
+                .answer
+                .as_ref()
+                .is_ok_and(|f| f.sha256 == Some(*sha256))
+        };
         let mut files = self
             .known
             .iter()
@@ -74,11 +82,13 @@ impl Runtimes {
             .map(|f| f.path.clone())
     }
 
+    /// A refusal is remembered for this life only: what was missing may be there at the next.
     fn remember(&mut self, file: FileIdentity, known: Known) {
         self.known.insert(file, known);
         let all: Vec<(FileIdentity, Known)> = self
             .known
             .iter()
+            .filter(|(_, known)| known.answer.is_ok())
             .map(|(file, known)| (file.clone(), known.clone()))
             .collect();
         let kept = postcard::to_stdvec(&all)
@@ -135,6 +145,10 @@ async fn answer(
     if let Some(known) = known.filter(|k| k.backend == backend.name()) {
         return known.answer;
     }
+    if daemon.running.borrow().is_some() {
+        let detail = format!("{}: not looked at while a repeat runs", path.display());
+        return Err(Failure::new(FailureCode::Busy, detail).hint("ask again when it is over"));
+    }
     let answer = probe(daemon, backend, path).await;
     let known = Known {
         backend: backend.name().into(),
@@ -151,11 +165,7 @@ async fn probe(
     path: &Path,
 ) -> Result<RuntimeFacts, Failure> {
     let ended = |why: &str| unavailable(path, &format!("opening it ended its process: {why}"));
-    let asked = timeout(
-        PROBE_LIMIT.as_duration(),
-        ask_worker(daemon, backend.name(), path),
-    )
-    .await;
+    let asked = timeout(PROBE_LIMIT, ask_worker(daemon, backend.name(), path)).await;
     let mut facts = match asked {
         Err(_) => return Err(unavailable(path, "opening it took more than 30 s")),
         Ok(Err(why)) => return Err(ended(&why.to_string())),
@@ -163,10 +173,11 @@ async fn probe(
     };
     let hashed = path.to_owned();
     let sha256 = tokio::task::spawn_blocking(move || hash_file(&hashed)).await;
-    facts.sha256 = sha256
+    let sha256 = sha256
         .map_err(io::Error::other)
         .and_then(|hash| hash)
         .map_err(|why| unavailable(path, &why.to_string()))?;
+    facts.sha256 = Some(sha256);
     Ok(facts)
 }
 
@@ -217,7 +228,7 @@ fn identity(path: &Path) -> io::Result<FileIdentity> {
         device: found.dev(),
         inode: found.ino(),
         bytes: found.len(),
-        modified_ns: found.mtime() * 1_000_000_000 + found.mtime_nsec(),
+        modified_ns: disk::modified_ns(&found),
     })
 }
 

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::BootId;
+use edgedyno_shared::units::Nanos;
 use edgedyno_sys::kernel::process::allowed_cpus;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, broadcast};
 use tokio::task::LocalSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::contents::Contents;
 use super::queue::Queue;
@@ -26,6 +27,7 @@ use super::session::{self, Peer};
 use super::spool::Spool;
 use super::state::Daemon;
 use super::{executor, recover};
+use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 use crate::facts::Kernel;
 use crate::worker::spawn::SelfExec;
@@ -35,6 +37,15 @@ pub const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same for one that a relay started.
 pub const RELAY_PATIENCE: Duration = Duration::from_secs(600);
+
+/// A retiring daemon gives its sessions this long.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Somebody who connected at the last moment gets this long; a queue that grows meanwhile is on disk.
+const LAST_SESSIONS: Duration = Duration::from_secs(2);
+
+/// The daemon before may still be leaving.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +76,7 @@ pub fn run(
     disk::private_folder(&folders.state)
         .map_err(in_folder("state folder cannot be used", &folders.state))?;
     let _lock = lock(&folders)?;
-    if let Some(parent) = folders.runtime.parent().filter(|_| folders.moved) {
+    if let Some(parent) = folders.runtime.parent() {
         disk::private_folder(parent).map_err(in_folder("runtime folder cannot be used", parent))?;
     }
     disk::private_folder(&folders.runtime)
@@ -82,25 +93,36 @@ pub fn run(
         .max_blocking_threads(1)
         .build()?;
     let served = LocalSet::new().block_on(&runtime, serve(Rc::clone(&daemon), listener, patience));
-    // A daemon that leaves takes its socket with it, while it still holds the lock.
-    disk::remove(&daemon.folders.socket())?;
-    served?;
-    Ok(())
+    // Waits for work under way on the other thread, while this daemon still holds the lock.
+    drop(runtime);
+    Ok(served?)
 }
 
 /// Held as long as the daemon lives; says who holds it.
 fn lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
-    let path = folders.lock();
+    let until = Monotonic.now() + Nanos(LOCK_PATIENCE.as_nanos() as i64);
+    loop {
+        match try_lock(folders) {
+            Err(StartError::Taken { .. }) if Monotonic.now() < until => {
+                clock::pause(Duration::from_millis(20));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn try_lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(&path)?;
+        .open(folders.lock())?;
     let mut held =
         Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(mut file, _)| {
             let mut process = String::new();
+            // Who it is helps, and is not needed.
             let _ = file.read_to_string(&mut process);
             StartError::Taken {
                 folder: folders.state.clone(),
@@ -165,23 +187,39 @@ async fn serve(
             }
         };
         tokio::select! {
-            // Only a retiring executor ends.
-            _ = &mut work => break,
+            // Only a retiring executor ends by itself.
+            ended = &mut work => match ended {
+                Ok(()) => break,
+                Err(why) => return Err(io::Error::other(format!("the executor ended: {why}"))),
+            },
             accepted = accepted => match accepted {
                 Ok(Some((stream, _))) => greet(&daemon, stream),
                 Ok(None) if daemon.is_idle() => break,
                 Ok(None) => {}
                 Err(why) => {
                     tracing::warn!("a connection could not be accepted: {why}");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    sleep(Duration::from_millis(100)).await;
                 }
             },
             // The idle clock must start when the last session ends.
-            () = tokio::time::sleep(Duration::from_millis(200)), if !idle && patience.is_some() => {}
+            () = sleep(Duration::from_millis(200)), if !idle && patience.is_some() => {}
         }
     }
-    // Answers that are under way reach their hosts.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // Nobody new from here on; who came meanwhile is still served.
+    disk::remove(&daemon.folders.socket())?;
+    while let Ok(Ok((stream, _))) = timeout(Duration::from_millis(20), listener.accept()).await {
+        greet(&daemon, stream);
+    }
+    // A retiring daemon answers what is under way and does not wait for who stays connected.
+    let leave_by = Instant::now()
+        + if daemon.retiring.get() {
+            GRACE
+        } else {
+            LAST_SESSIONS
+        };
+    while daemon.sessions.get() > 0 && Instant::now() < leave_by {
+        sleep(Duration::from_millis(10)).await;
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::order::RepeatOrder;
@@ -12,6 +13,7 @@ use edgedyno_shared::wire::hello::{Hello, Verdict};
 use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{broadcast, mpsc};
+use tokio::time::timeout;
 
 use super::state::{Daemon, News, SessionCount};
 use super::{inventory, runtimes};
@@ -35,7 +37,7 @@ where
     W: AsyncWrite + Unpin + 'static,
 {
     let _count = SessionCount::new(&daemon);
-    let (out, frames) = mpsc::channel(64);
+    let (out, frames) = mpsc::channel(4);
     let writer = tokio::task::spawn_local(write_frames(write, frames));
     let mut session = Session {
         daemon,
@@ -52,7 +54,10 @@ where
     }
     drop(session);
     // What was answered is still written; a host that does not read is not waited for.
-    let _ = tokio::time::timeout(std::time::Duration::from_secs(2), writer).await;
+    let abort = writer.abort_handle();
+    if timeout(Duration::from_secs(2), writer).await.is_err() {
+        abort.abort();
+    }
 }
 
 async fn write_frames<W: AsyncWrite + Unpin>(mut to: W, mut frames: mpsc::Receiver<Frame>) {
@@ -314,7 +319,9 @@ async fn send_sealed(
         for frame in frames {
             let Ok(frame) = frame else {
                 tracing::error!("segment {} of store {store} cannot be read", segment.number);
-                break;
+                // Half a segment was sent: the session ends, so that the host throws it away.
+                let _ = daemon.spool.set_aside(store, segment.number);
+                return Err(());
             };
             out.send(frame).await.map_err(drop)?;
         }

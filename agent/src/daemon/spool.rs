@@ -62,15 +62,16 @@ impl Spool {
             let mut out = BufWriter::with_capacity(1 << 20, file);
             frame::write_blocking(&mut out, &header.to_frame())?;
             let mut sequence = 0;
+            for record in folder.records()? {
+                sequence += 1;
+                frame::write_blocking(&mut out, &record)?;
+            }
             let mut put = |record: &Record| {
                 let frame = record.to_frame(sequence).map_err(io::Error::other)?;
                 sequence += 1;
                 frame::write_blocking(&mut out, &frame)
             };
-            let records = folder.records()?;
-            records.iter().try_for_each(&mut put)?;
-            if let Some(columns) = columns_of(&records) {
-                let mut sealed = folder.sealed()?;
+            if let Some((columns, mut sealed)) = folder.settle()? {
                 end.trials = sealed.slots(columns);
                 end.chunks = sealed.for_each_chunk(columns, |chunk| put(&Record::Chunk(chunk)))?;
             }
@@ -134,6 +135,23 @@ impl Spool {
         disk::remove(&self.path(store, number))
     }
 
+    /// Sets a segment aside that cannot be read to its end, for a person to look at.
+    pub fn set_aside(&self, store: StoreId, number: u64) -> io::Result<()> {
+        let path = self.path(store, number);
+        fs::rename(&path, path.with_extension("bad"))
+    }
+
+    /// Removes what a crash left unfinished.
+    pub fn tidy(&self) -> io::Result<()> {
+        for store in disk::names(&self.root, "")? {
+            let folder = self.root.join(store);
+            for name in disk::names(&folder, ".tmp")? {
+                disk::remove(&folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes and files that wait, of all stores.
     pub fn load(&self) -> io::Result<(u64, u32)> {
         let (mut bytes, mut files) = (0, 0);
@@ -150,14 +168,6 @@ impl Spool {
 
 fn number_of(name: &str) -> Option<u64> {
     name.strip_suffix(".seg")?.parse().ok()
-}
-
-/// Columns of the repeat's own lane, once it has declared them.
-pub fn columns_of(records: &[Record]) -> Option<usize> {
-    records.iter().find_map(|record| match record {
-        Record::Schema { lane: 0, schema } => Some(schema.columns.len()),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What sessions and executor of one daemon share. All of it lives on the main thread.
 
 use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use edgedyno_shared::folders::AgentFolders;
@@ -110,6 +111,14 @@ impl Daemon {
             });
         }
         entries
+    }
+
+    /// Where repeats run: on tmpfs, else in the state folder.
+    pub fn repeat_folders(&self) -> [PathBuf; 2] {
+        [
+            self.folders.runtime.clone(),
+            self.folders.state.join("repeats"),
+        ]
     }
 
     /// Tells whoever listens for this store; nobody listening is fine.

@@ -87,6 +87,7 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
         },
     };
     Job {
+        model_files: Vec::new(),
         order,
         model: None,
         library: None,

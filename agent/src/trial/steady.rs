@@ -1,5 +1,7 @@
 //! When warm-up is over: the latest trials are no faster or slower than those before them.
 
+use std::collections::VecDeque;
+
 use edgedyno_shared::units::Nanos;
 
 /// Medians of two neighbouring blocks within this ratio count as steady.
@@ -9,11 +11,22 @@ const TOLERANCE: f64 = 0.02;
 const BLOCK_MIN: usize = 3;
 const BLOCK_MAX: usize = 1000;
 
-/// Watches durations during warm-up.
-#[derive(Debug, Default)]
+/// Watches durations during warm-up. Its memory is fixed, and small beside any model's.
+#[derive(Debug)]
 pub struct SteadyWatch {
-    durations: Vec<i64>,
+    latest: VecDeque<i64>,
+    seen: usize,
     next_check: usize,
+}
+
+impl Default for SteadyWatch {
+    fn default() -> Self {
+        Self {
+            latest: VecDeque::with_capacity(2 * BLOCK_MAX),
+            seen: 0,
+            next_check: 0,
+        }
+    }
 }
 
 impl SteadyWatch {
@@ -23,15 +36,20 @@ impl SteadyWatch {
     /// `BLOCK_MAX` trials. It is looked at again only after a tenth more trials, so that the looking
     /// costs little.
     pub fn push(&mut self, duration: Nanos) -> bool {
-        self.durations.push(duration.0);
-        let n = self.durations.len();
-        if n < self.next_check.max(2 * BLOCK_MIN) {
+        if self.latest.len() == 2 * BLOCK_MAX {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(duration.0);
+        self.seen += 1;
+        if self.seen < self.next_check.max(2 * BLOCK_MIN) {
             return false;
         }
-        self.next_check = n + (n / 10).max(1);
-        let block = (n / 3).clamp(BLOCK_MIN, BLOCK_MAX);
-        let late = median(&self.durations[n - block..]);
-        let early = median(&self.durations[n - 2 * block..n - block]);
+        self.next_check = self.seen + (self.seen / 10).max(1);
+        let block = (self.seen / 3).clamp(BLOCK_MIN, BLOCK_MAX);
+        let latest = self.latest.make_contiguous();
+        let n = latest.len();
+        let late = median(&latest[n - block..]);
+        let early = median(&latest[n - 2 * block..n - block]);
         (late / early - 1.0).abs() <= TOLERANCE
     }
 }

@@ -31,8 +31,10 @@ pub struct TrialFailed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmupEnd {
     pub trials: u64,
-    /// False: it reached its maximum before it was steady.
-    pub steady: bool,
+    /// None where steadiness was not asked for.
+    pub steady: Option<bool>,
+    /// False: it reached its maximum before its minima.
+    pub minima_met: bool,
 }
 
 impl<'a, C: Clock> TimedLoop<'a, C> {
@@ -89,18 +91,14 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
         loop {
             let span = self.trial(Role::Warmup)?;
             trials += 1;
-            let steady = watch.push(span.end - span.start) || !rule.until_steady;
+            let steady = rule.until_steady.then(|| watch.push(span.end - span.start));
             let elapsed = span.end - begin;
-            if steady && trials >= rule.min_trials && elapsed >= rule.min_time {
+            let minima_met = trials >= rule.min_trials && elapsed >= rule.min_time;
+            if minima_met && steady != Some(false) || elapsed >= rule.max_time {
                 return Ok(WarmupEnd {
                     trials,
-                    steady: true,
-                });
-            }
-            if elapsed >= rule.max_time {
-                return Ok(WarmupEnd {
-                    trials,
-                    steady: !rule.until_steady,
+                    steady,
+                    minima_met,
                 });
             }
         }
@@ -226,26 +224,14 @@ mod tests {
             until_steady,
         };
         let ends = |rule| with_loop(0, |l| l.warm_up(&rule).unwrap()).0;
-        assert_eq!(
-            ends(rule(1, 100, false)),
-            WarmupEnd {
-                trials: 5,
-                steady: true
-            }
-        );
-        assert_eq!(
-            ends(rule(31, 100, false)),
-            WarmupEnd {
-                trials: 16,
-                steady: true
-            }
-        );
-        assert_eq!(
-            ends(rule(1, 4, true)),
-            WarmupEnd {
-                trials: 2,
-                steady: false
-            }
-        );
+        let end = |trials, steady, minima_met| WarmupEnd {
+            trials,
+            steady,
+            minima_met,
+        };
+        assert_eq!(ends(rule(1, 100, false)), end(5, None, true));
+        assert_eq!(ends(rule(31, 100, false)), end(16, None, true));
+        assert_eq!(ends(rule(1, 4, true)), end(2, Some(false), false));
+        assert_eq!(ends(rule(1, 4, false)), end(2, None, false));
     }
 }

@@ -4,15 +4,20 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 
 use edgedyno_shared::columns::{Role, TrialSchema};
-use edgedyno_shared::order::ColdStart;
-use edgedyno_shared::repeat::{InputsUsed, Moment, RuntimeUsed, Stage, StageSpan, TextEvent};
+use edgedyno_shared::repeat::{
+    InputsUsed, Memory, Moment, RuntimeUsed, Stage, StageSpan, TextEvent,
+};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame};
 use edgedyno_shared::wire::record::Record;
+
+use edgedyno_sys::kernel::process::set_data_limit;
+use nix::sys::resource::{Resource, setrlimit};
 
 use super::job::Job;
 use super::message::{MESSAGE, Message, TASK, Task};
@@ -44,7 +49,7 @@ struct Worker {
     begun: Nanos,
 }
 
-/// What ends a repeat early: the backend, or the way to the daemon.
+/// What ends a repeat early: a failure to tell of, or the way to the daemon itself.
 enum Stop {
     Failed(Failure),
     Daemon(io::Error),
@@ -89,15 +94,26 @@ impl Worker {
     }
 
     fn measure(&mut self, job: &Job, arena: Option<File>) -> Result<(), Stop> {
-        let arena = arena.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let arena = arena.ok_or_else(|| internal("the worker was given no arena"))?;
         placement::bind_all(&job.cpus).map_err(|why| cannot_place(job, &why))?;
-        if let Some(limit) = job.order.limits.memory {
-            edgedyno_sys::kernel::process::set_data_limit(limit.0)?;
-        }
-        self.memory(Moment::Spawned, 0)?;
+        limit(job).map_err(|why| internal(format!("limits cannot be set: {why}")))?;
+        self.record(Record::Memory(memory::read(Moment::Spawned)))?;
         let runtime = self.open(job)?;
-        let runner = self.load_and_bind(runtime, job)?;
-        self.trials(runner, job, arena)
+        let mut runner = self.load_and_bind(runtime, job)?;
+        match self.trials(&mut *runner, job, &arena) {
+            // Said before anything is taken down: that may end the process in another way.
+            Err(Stop::Failed(failure)) => {
+                self.send(&Message::Failed {
+                    stage: self.stage,
+                    failure,
+                })?;
+            }
+            result => result?,
+        }
+        self.enter(Stage::Teardown)?;
+        drop(runner);
+        self.leave()?;
+        Ok(())
     }
 
     /// Reads the model once, so that loading does not time the disk, and opens the runtime.
@@ -109,12 +125,11 @@ impl Worker {
                 format!("this agent has no backend `{name}`"),
             )
         })?;
-        if let Some(model) = &job.model {
+        if !job.model_files.is_empty() {
             self.enter(Stage::Read)?;
-            read_through(model).map_err(|why| {
-                let detail = format!("model {} cannot be read: {why}", model.display());
-                Failure::new(FailureCode::ModelUnreadable, detail)
-            })?;
+            job.model_files
+                .iter()
+                .try_for_each(|file| read_through(file))?;
             self.leave()?;
         }
         self.enter(Stage::Dlopen)?;
@@ -124,11 +139,11 @@ impl Worker {
         }
         let mut facts = runtime.facts();
         if let Some(reference) = &job.order.case.runtime {
-            facts.sha256 = reference.sha256;
+            facts.sha256 = Some(reference.sha256);
         }
         let path = job.library.as_ref().map(|p| p.display().to_string());
         self.record(Record::Runtime(RuntimeUsed { path, facts }))?;
-        self.memory(Moment::Dlopened, 0)?;
+        self.record(Record::Memory(memory::read(Moment::Dlopened)))?;
         Ok(runtime)
     }
 
@@ -141,11 +156,16 @@ impl Worker {
         let mut model = runtime.load(job)?;
         self.leave()?;
         self.place(Moment::Loaded, job)?;
-        self.memory(Moment::Loaded, 0)?;
+        self.record(Record::Memory(memory::read(Moment::Loaded)))?;
         self.enter(Stage::Compile)?;
         if model.compile()? {
             self.leave()?;
         }
+        self.record(Record::Model(model.info().clone()))?;
+        for effective in model.effective() {
+            self.record(Record::Effective(effective))?;
+        }
+        // Begun twice: making the inputs belongs to the stage when it fails, and not to its time.
         self.enter(Stage::Bind)?;
         let sets = bindings::make(model.info(), job)?;
         let used = InputsUsed {
@@ -153,16 +173,13 @@ impl Worker {
             sets: sets.sets.len() as u32,
         };
         self.record(Record::Inputs(used))?;
-        self.record(Record::Model(model.info().clone()))?;
-        for effective in model.effective() {
-            self.record(Record::Effective(effective))?;
-        }
+        self.enter(Stage::Bind)?;
         let runner = model.bind(sets, job)?;
         self.leave()?;
         Ok(runner)
     }
 
-    fn trials(&mut self, mut runner: Box<dyn Runner>, job: &Job, arena: File) -> Result<(), Stop> {
+    fn trials(&mut self, runner: &mut dyn Runner, job: &Job, arena: &File) -> Result<(), Stop> {
         let own = runner.columns();
         let own_columns = own.len();
         let schema = TrialSchema::with(own);
@@ -171,13 +188,15 @@ impl Worker {
             .map_err(|why| Failure::new(FailureCode::Unsupported, why.to_string()))?;
         let columns = schema.columns.len();
         self.record(Record::Schema { lane: 0, schema })?;
-        let arena = ArenaWriter::open(arena.as_fd(), columns)?;
-        let mut timed = TimedLoop::new(Monotonic, &mut *runner, arena, own_columns);
+        let before = memory::read(Moment::Loaded);
+        let arena = ArenaWriter::open(arena.as_fd(), columns)
+            .map_err(|why| internal(format!("the arena cannot be mapped: {why}")))?;
+        let mut timed = TimedLoop::new(Monotonic, runner, arena, own_columns);
 
+        // Placing between the two cold trials is in the stage's span and in neither trial.
         self.enter(Stage::Cold)?;
         self.trial_result(timed.trial(Role::Cold))?;
-        // Thread pools that are made by the first trial are placed before the second.
-        self.place(Moment::BeforeWindow, job)?;
+        self.place(Moment::AfterFirstTrial, job)?;
         self.trial_result(timed.trial(Role::Cold))?;
         self.leave()?;
 
@@ -186,6 +205,7 @@ impl Worker {
         self.leave()?;
         self.warmup_end(end)?;
         self.place(Moment::BeforeWindow, job)?;
+        self.memory_beside_arena(Moment::BeforeWindow, &before)?;
 
         self.enter(Stage::Measure)?;
         let measured = timed.measure(&job.order.rules.measure);
@@ -193,30 +213,39 @@ impl Worker {
         self.leave()?;
 
         self.enter(Stage::Teardown)?;
-        let after = placement::read(Moment::AfterWindow, &job.cpus)?;
+        let after = placement::read(Moment::AfterWindow, &job.cpus)
+            .map_err(|why| internal(format!("threads cannot be read: {why}")))?;
         self.record(Record::Placement(after))?;
-        self.memory(Moment::AfterWindow, FILE_BYTES as u64)?;
-        self.outputs(&mut *runner, job)?;
-        drop(runner);
-        self.leave()?;
-        Ok(())
+        self.memory_beside_arena(Moment::AfterWindow, &before)?;
+        self.outputs(runner, job)
+    }
+
+    fn memory_beside_arena(&mut self, moment: Moment, before: &Memory) -> io::Result<()> {
+        let memory = memory::read_beside_arena(moment, Bytes(FILE_BYTES as u64), before);
+        self.record(Record::Memory(memory))
     }
 
     fn warmup_end(&mut self, end: WarmupEnd) -> io::Result<()> {
-        if end.steady {
-            return Ok(());
-        }
-        let text = format!(
-            "warm-up reached its maximum after {} trials and was not steady",
-            end.trials
-        );
-        let event = TextEvent {
-            lane: 0,
-            trial: None,
-            code: "warmup_not_steady".into(),
-            text,
+        let mut say = |code: &str, what: &str| {
+            let text = format!(
+                "warm-up reached its maximum after {} trials {what}",
+                end.trials
+            );
+            let event = TextEvent {
+                lane: 0,
+                trial: None,
+                code: code.into(),
+                text,
+            };
+            self.record(Record::Event(event))
         };
-        self.record(Record::Event(event))
+        if end.steady == Some(false) {
+            say("warmup_not_steady", "and was not steady")?;
+        }
+        if !end.minima_met {
+            say("warmup_cut_short", "before its minima were met")?;
+        }
+        Ok(())
     }
 
     /// A failed trial becomes an event beside its row, and the end of the repeat.
@@ -254,17 +283,10 @@ impl Worker {
         Ok(self.record(Record::Placement(placement))?)
     }
 
-    fn memory(&mut self, moment: Moment, arena: u64) -> io::Result<()> {
-        self.record(Record::Memory(memory::read(moment, Bytes(arena))))
-    }
-
     /// Begins a stage. One that is never left did not happen, or failed.
     fn enter(&mut self, stage: Stage) -> io::Result<()> {
         self.stage = stage;
-        self.send(&Message::StageBegins {
-            stage,
-            at: Monotonic.now(),
-        })?;
+        self.send(&Message::StageBegins { stage })?;
         // Sending is not part of the stage.
         self.begun = Monotonic.now();
         Ok(())
@@ -297,26 +319,26 @@ fn cannot_place(job: &Job, why: &io::Error) -> Failure {
 }
 
 /// Reads a file to its end and forgets it: what is timed is the disk, or the page cache.
-fn read_through(path: &std::path::Path) -> io::Result<()> {
-    let mut file = File::open(path)?;
+fn read_through(path: &Path) -> Result<(), Failure> {
+    let unreadable = |why: io::Error| {
+        let detail = format!("model file {} cannot be read: {why}", path.display());
+        Failure::new(FailureCode::ModelUnreadable, detail)
+    };
+    let mut file = File::open(path).map_err(unreadable)?;
     let mut buffer = vec![0; 1 << 20];
-    while file.read(&mut buffer)? > 0 {}
+    while file.read(&mut buffer).map_err(unreadable)? > 0 {}
     Ok(())
 }
 
-/// Drops the cached pages of a file, so that the next read is a cold one.
-pub fn drop_pages(path: &std::path::Path) -> io::Result<()> {
-    let file = File::open(path)?;
-    nix::fcntl::posix_fadvise(
-        &file,
-        0,
-        0,
-        nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED,
-    )?;
-    Ok(())
+fn internal(detail: impl Into<String>) -> Failure {
+    Failure::new(FailureCode::Internal, detail)
 }
 
-/// Whether the order asks for cold pages.
-pub fn wants_cold_pages(job: &Job) -> bool {
-    job.order.cold == ColdStart::PageCache
+/// Limits of the process: memory as ordered, and no core file, whose writing would disturb the next repeat.
+fn limit(job: &Job) -> io::Result<()> {
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    match job.order.limits.memory {
+        Some(limit) => set_data_limit(limit.0),
+        None => Ok(()),
+    }
 }

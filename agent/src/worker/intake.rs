@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use edgedyno_shared::columns::{END, START};
+use edgedyno_shared::columns::{END, START, STATUS, Status};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 
@@ -29,6 +29,9 @@ pub struct Intake {
     before_stage: u64,
     recent: VecDeque<i64>,
     last_trial: Option<Nanos>,
+    reads: u64,
+    stalls: u64,
+    spilled: u64,
     looked: Nanos,
     interval: Duration,
 }
@@ -41,6 +44,9 @@ impl Default for Intake {
             before_stage: 0,
             recent: VecDeque::with_capacity(RECENT),
             last_trial: None,
+            reads: 0,
+            stalls: 0,
+            spilled: 0,
             looked: Nanos::ZERO,
             interval: FASTEST,
         }
@@ -50,9 +56,14 @@ impl Default for Intake {
 impl Intake {
     /// Opens the folder's arena once the number of columns is known.
     pub fn open(&mut self, folder: &RepeatFolder, columns: usize) -> io::Result<()> {
+        folder.keep_columns(columns)?;
         self.open = Some((folder.arena_reader(columns, 0)?, folder.sealed()?));
         self.looked = Monotonic.now();
         Ok(())
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Moves all new trials to the sealed file, and only then lets the worker reuse their slots.
@@ -69,14 +80,19 @@ impl Intake {
                 return Ok(Err(Failure::new(FailureCode::Protocol, why.to_string())));
             }
         };
+        self.reads = reader.reads();
         let now = Monotonic.now();
         if taken > 0 {
             sealed.append(&slots)?;
             reader.release()?;
             self.trials += taken;
+            self.stalls = reader.stalls()?;
+            self.spilled = sealed.spilled();
             self.last_trial = Some(now);
             let columns = reader.layout().columns();
-            for slot in slots.chunks_exact(columns).rev().take(RECENT).rev() {
+            let latest = slots.chunks_exact(columns).rev().take(RECENT).rev();
+            // What a corrupt slot says of its time could make a hang look like patience.
+            for slot in latest.filter(|slot| slot[STATUS] != Status::Corrupt.code()) {
                 if self.recent.len() == RECENT {
                     self.recent.pop_front();
                 }
@@ -122,18 +138,18 @@ impl Intake {
         Some(Nanos(median(&recent) as i64))
     }
 
+    /// Times the arena was looked at.
     pub fn reads(&self) -> u64 {
-        self.open.as_ref().map_or(0, |(reader, _)| reader.reads())
+        self.reads
     }
 
+    /// Times the worker waited for room, as of the last trials taken.
     pub fn stalls(&self) -> u64 {
-        self.open
-            .as_ref()
-            .and_then(|(reader, _)| reader.stalls().ok())
-            .unwrap_or(0)
+        self.stalls
     }
 
+    /// Bytes of trials that did not fit on tmpfs.
     pub fn spilled(&self) -> u64 {
-        self.open.as_ref().map_or(0, |(_, sealed)| sealed.spilled())
+        self.spilled
     }
 }

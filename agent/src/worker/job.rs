@@ -12,6 +12,8 @@ pub struct Job {
     pub order: RepeatOrder,
     /// The model's file; none for a backend that reads none.
     pub model: Option<PathBuf>,
+    /// The model's file and those it refers to.
+    pub model_files: Vec<PathBuf>,
     /// The library to open; none for what is built in.
     pub library: Option<PathBuf>,
     /// Files of inputs and references, by hash.

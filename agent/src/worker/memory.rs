@@ -6,17 +6,32 @@ use std::path::Path;
 use edgedyno_shared::repeat::{Memory, Moment};
 use edgedyno_shared::units::Bytes;
 
-/// Resident memory of this process now. `arena` bytes are mapped trial slots, taken off both figures.
+/// Resident memory of this process before the arena is mapped.
 ///
 /// `ru_maxrss` is not used: a child inherits its parent's high-water mark across fork.
-pub fn read(moment: Moment, arena: Bytes) -> Memory {
+pub fn read(moment: Moment) -> Memory {
     let status = fs::read_to_string(Path::new("/proc/self/status")).unwrap_or_default();
-    let without_arena = |field| kibibytes(&status, field).map(|b| Bytes(b.saturating_sub(arena.0)));
+    let field = |name| kibibytes(&status, name).map(Bytes);
     Memory {
         moment,
-        rss: without_arena("VmRSS:"),
-        rss_peak: without_arena("VmHWM:"),
+        rss: field("VmRSS:"),
+        rss_peak: field("VmHWM:"),
+        arena: Bytes(0),
+    }
+}
+
+/// The same with all pages of an arena of `arena` bytes resident, which are taken off.
+///
+/// `before`: what was read just before it was mapped. The peak may be from before then, and has no
+/// arena in it.
+pub fn read_beside_arena(moment: Moment, arena: Bytes, before: &Memory) -> Memory {
+    let now = read(moment);
+    let without = |bytes: Bytes| Bytes(bytes.0.saturating_sub(arena.0));
+    Memory {
+        rss: now.rss.map(without),
+        rss_peak: now.rss_peak.map(without).max(before.rss_peak),
         arena,
+        ..now
     }
 }
 
@@ -40,8 +55,20 @@ mod tests {
     }
 
     #[test]
+    fn a_peak_from_before_the_arena_stays() {
+        let before = Memory {
+            moment: Moment::Loaded,
+            rss: None,
+            rss_peak: Some(Bytes(1 << 50)),
+            arena: Bytes(0),
+        };
+        let after = read_beside_arena(Moment::AfterWindow, Bytes(4096), &before);
+        assert_eq!(after.rss_peak, Some(Bytes(1 << 50)));
+    }
+
+    #[test]
     fn this_process_has_resident_memory() {
-        let memory = read(Moment::Spawned, Bytes(0));
+        let memory = read(Moment::Spawned);
         assert!(memory.rss.unwrap() > Bytes(0) && memory.rss_peak >= memory.rss);
     }
 }

@@ -2,7 +2,6 @@
 
 use edgedyno_shared::device::RuntimeFacts;
 use edgedyno_shared::repeat::{Stage, StageSpan};
-use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::record::Record;
 use serde::{Deserialize, Serialize};
@@ -32,7 +31,6 @@ pub enum Message {
     Build(String),
     StageBegins {
         stage: Stage,
-        at: Nanos,
     },
     StageEnds(StageSpan),
     Record(Box<Record>),

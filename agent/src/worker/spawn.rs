@@ -78,6 +78,10 @@ impl SelfExec {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        // rten starts a pool for the whole process beside the one it is given: keep that at one thread.
+        if std::env::var_os("RTEN_NUM_THREADS").is_none() {
+            command.env("RTEN_NUM_THREADS", "1");
+        }
         command.process_group(0);
         die_with_parent(&mut command);
         Ok((command, ours))

@@ -16,10 +16,10 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::message::{MESSAGE, Message, TASK, Task};
 use super::tail::Tail;
@@ -61,79 +61,127 @@ pub struct Surroundings<'a> {
     pub on_progress: &'a mut dyn FnMut(Progress) -> u64,
 }
 
-/// Runs a worker to its end. What it told is in the folder's log and files.
-///
-/// # Errors
-/// When the folder cannot be written; the worker is killed then.
+/// Runs a worker to its end. What it told is in the folder's log and files; whatever goes wrong, also on
+/// the daemon's side, is in the outcome, and the worker's whole process group is gone.
 pub async fn supervise(
     started: Started,
     task: Task,
     order: &RepeatOrder,
     around: &mut Surroundings<'_>,
-) -> io::Result<Outcome> {
+) -> Outcome {
     let kills_before = around.kernel.oom_kills();
     let mut child = started.child;
+    let mut group = Group::of(&child);
     let streams = Streams::drain(&mut child);
-    let control = UnixStream::from_std(started.control)?;
-    let (read, mut write) = control.into_split();
+    let mut watched = Watched::new(order, std::mem::take(&mut around.agent_cpus));
     let (give, mut messages) = mpsc::channel(16);
-    tokio::task::spawn_local(read_messages(read, give));
-
-    let mut watched = Watched::new(order, around.agent_cpus.clone());
-    let mut task = Some(Frame::encode(TASK, &task).map_err(io::Error::other)?);
-    let mut status = None;
-    loop {
+    let mut to_worker = match UnixStream::from_std(started.control) {
+        Ok(control) => {
+            let (read, write) = control.into_split();
+            tokio::task::spawn_local(read_messages(read, give));
+            Some((write, task))
+        }
+        Err(why) => {
+            watched.fail(agent_failed(&why));
+            None
+        }
+    };
+    let status = loop {
+        if watched.must_end() {
+            group.kill();
+        }
         tokio::select! {
-            message = messages.recv(), if !watched.ended => match message {
-                None => watched.ended = true,
-                Some(Message::Build(build)) => {
-                    if build == crate::BUILD_ID {
-                        if let Some(frame) = task.take() {
-                            // A worker that is gone already is seen by its exit.
-                            let _ = write.write_all(&frame.to_bytes()).await;
-                        }
-                    } else {
-                        watched.fail(build_mismatch(&build));
-                        kill(&child);
+            Some(message) = messages.recv() => match message {
+                Message::Build(build) if build == crate::BUILD_ID => {
+                    if let Some((mut write, task)) = to_worker.take() {
+                        watched.tell(&mut write, &task).await;
+                        // Closing this end would read as the daemon's death.
+                        watched.to_worker = Some(write);
                     }
                 }
-                Some(message) => watched.hear(message, around.folder)?,
+                Message::Build(build) => watched.fail(build_mismatch(&build)),
+                message => watched.hear(message, around.folder),
             },
-            exit = child.wait(), if status.is_none() => status = Some(exit?),
+            exit = child.wait() => break exit.ok(),
             () = sleep(watched.interval()) => {
-                watched.look(around)?;
-                if let Some(limit) = watched.overdue() {
-                    let hang = verdict::hang(watched.stage, limit, watched.intake.trials());
-                    watched.fail(hang);
-                    kill(&child);
-                }
+                watched.look(around);
+                watched.judge_time();
             }
             Ok(()) = around.cancel.changed() => {
-                if *around.cancel.borrow() == Cancel::Kill {
-                    watched.cancelled = true;
-                    kill(&child);
-                }
+                watched.cancelled |= *around.cancel.borrow() == Cancel::Kill;
+            }
+            () = group.patience(), if group.killed_at.is_some() => {
+                watched.failed = None;
+                watched.fail(verdict::wedged(child.id().unwrap_or(0)));
+                break None;
             }
         }
-        if watched.is_killed() && status.is_none() {
-            match timeout(KILL_PATIENCE, child.wait()).await {
-                Ok(exit) => status = Some(exit?),
-                Err(_) => {
-                    watched.failed = None;
-                    watched.fail(verdict::wedged(child.id().unwrap_or(0)));
-                    break;
-                }
-            }
+    };
+    // Also what the worker started itself: it must not run on beside the next repeat.
+    group.kill();
+    // A child that kept the socket could keep it open for ever.
+    let rest = async {
+        while let Some(message) = messages.recv().await {
+            watched.hear(message, around.folder);
         }
-        if status.is_some() && (watched.ended || messages.is_closed() && messages.is_empty()) {
-            break;
+    };
+    let _ = timeout(Duration::from_millis(500), rest).await;
+    watched.look(around);
+    streams.settle().await;
+    watched.close(around, &streams);
+    let oom_killed = match (kills_before, around.kernel.oom_kills()) {
+        (Some(before), Some(after)) => after > before,
+        _ => false,
+    };
+    watched.outcome(status, &streams, oom_killed)
+}
+
+fn agent_failed(why: &io::Error) -> Failure {
+    let code = match why.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureCode::StorageFull,
+        _ => FailureCode::Internal,
+    };
+    Failure::new(
+        code,
+        format!("the agent could not keep what it measured: {why}"),
+    )
+    .hint("free room in the agent's runtime and state folders")
+}
+
+/// The worker's process group, killed when this is dropped.
+struct Group {
+    leader: Option<Pid>,
+    killed_at: Option<Instant>,
+}
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self {
+            leader: child.id().map(|pid| Pid::from_raw(pid as i32)),
+            killed_at: None,
         }
     }
-    watched.look(around)?;
-    streams.settle().await;
-    watched.close(around, &streams)?;
-    let oom_killed = around.kernel.oom_kills() > kills_before;
-    Ok(watched.outcome(status, &streams, oom_killed))
+
+    fn kill(&mut self) {
+        if let Some(leader) = self.leader {
+            // Nobody left to kill is what is wanted.
+            let _ = killpg(leader, Signal::SIGKILL);
+        }
+        self.killed_at.get_or_insert_with(Instant::now);
+    }
+
+    /// Over when a killed process should have been gone for long.
+    async fn patience(&self) {
+        if let Some(at) = self.killed_at {
+            sleep_until(at + KILL_PATIENCE).await;
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
 }
 
 fn build_mismatch(build: &str) -> Failure {
@@ -142,14 +190,6 @@ fn build_mismatch(build: &str) -> Failure {
         crate::BUILD_ID
     );
     Failure::new(FailureCode::BuildMismatch, detail).hint("restart the agent")
-}
-
-/// Kills the worker's process group: also what it started itself.
-fn kill(child: &Child) {
-    if let Some(pid) = child.id() {
-        // Gone already is as good as killed.
-        let _ = killpg(Pid::from_raw(pid as i32), Signal::SIGKILL);
-    }
 }
 
 async fn read_messages(mut from: OwnedReadHalf, give: mpsc::Sender<Message>) {
@@ -172,24 +212,17 @@ async fn read_messages(mut from: OwnedReadHalf, give: mpsc::Sender<Message>) {
 struct Watched<'a> {
     order: &'a RepeatOrder,
     agent_cpus: Vec<u16>,
+    to_worker: Option<OwnedWriteHalf>,
     stage: Stage,
     stage_since: Nanos,
     intake: Intake,
     failed: Option<(Stage, Failure)>,
+    /// The failure is one that the worker does not know of.
+    by_agent: bool,
     cancelled: bool,
     done: bool,
-    /// The worker's end of the socket is closed.
-    ended: bool,
     progress_at: Nanos,
     cost: Cost,
-}
-
-/// What the daemon itself did since the window began.
-#[derive(Default)]
-struct Cost {
-    began: Option<(Nanos, Nanos, u64)>,
-    spent: Option<(Nanos, Nanos, u64)>,
-    progress_bytes: u64,
 }
 
 impl<'a> Watched<'a> {
@@ -198,67 +231,86 @@ impl<'a> Watched<'a> {
         Self {
             order,
             agent_cpus,
+            to_worker: None,
             stage: Stage::Spawn,
             stage_since: now,
             intake: Intake::default(),
             failed: None,
+            by_agent: false,
             cancelled: false,
             done: false,
-            ended: false,
             progress_at: now,
             cost: Cost::default(),
         }
     }
 
+    /// A failure found by the agent: the worker is ended for it.
     fn fail(&mut self, failure: Failure) {
         self.failed.get_or_insert((self.stage, failure));
+        self.by_agent = true;
     }
 
-    fn is_killed(&self) -> bool {
-        let by_us = [FailureCode::Hang, FailureCode::BuildMismatch];
-        self.cancelled
-            || self
-                .failed
-                .as_ref()
-                .is_some_and(|(_, f)| by_us.contains(&f.code))
+    fn keep(&mut self, result: io::Result<()>) {
+        if let Err(why) = result {
+            self.fail(agent_failed(&why));
+        }
     }
 
-    fn hear(&mut self, message: Message, folder: &mut RepeatFolder) -> io::Result<()> {
+    /// Whether there is a reason to kill the worker.
+    fn must_end(&self) -> bool {
+        self.cancelled || self.by_agent
+    }
+
+    async fn tell(&mut self, write: &mut OwnedWriteHalf, task: &Task) {
+        match Frame::encode(TASK, task) {
+            // A worker that is gone already is seen by its exit.
+            Ok(frame) => drop(write.write_all(&frame.to_bytes()).await),
+            Err(why) => self.fail(Failure::new(FailureCode::Protocol, why.to_string())),
+        }
+    }
+
+    fn hear(&mut self, message: Message, folder: &mut RepeatFolder) {
         match message {
             Message::Build(_) | Message::Facts(_) => {}
-            Message::StageBegins { stage, .. } => self.begin(stage),
+            Message::StageBegins { stage } => self.begin(stage),
             Message::StageEnds(span) => {
                 if span.stage == Stage::Measure {
                     self.cost.end(self.intake.reads());
                 }
-                folder.log(&Record::Stage(span))?;
+                self.keep(folder.log(&Record::Stage(span)));
             }
-            Message::Record(record) => {
-                if let Record::Schema { lane: 0, schema } = &*record {
-                    if let Err(why) = schema.check() {
-                        self.fail(Failure::new(FailureCode::Protocol, why.to_string()));
-                        return Ok(());
-                    }
-                    self.intake.open(folder, schema.columns.len())?;
-                }
-                // The daemon's own words cannot come from a worker.
-                if !matches!(
-                    *record,
-                    Record::Start(_) | Record::End(_) | Record::Chunk(_)
-                ) {
-                    folder.log(&record)?;
-                }
-            }
+            Message::Record(record) => self.hear_record(&record, folder),
             Message::Failed { stage, failure } => {
                 self.stage = stage;
-                self.fail(failure);
+                self.failed.get_or_insert((stage, failure));
             }
             Message::Done => self.done = true,
         }
-        Ok(())
+    }
+
+    fn hear_record(&mut self, record: &Record, folder: &mut RepeatFolder) {
+        match record {
+            // The daemon's own words cannot come from a worker.
+            Record::Start(_) | Record::End(_) | Record::Chunk(_) | Record::AgentCost(_) => return,
+            Record::Schema { lane: 0, schema } => {
+                if let Err(why) = schema.check() {
+                    return self.fail(Failure::new(FailureCode::Protocol, why.to_string()));
+                }
+                if self.intake.is_open() {
+                    let detail = "the worker declared its columns twice";
+                    return self.fail(Failure::new(FailureCode::Protocol, detail));
+                }
+                let opened = self.intake.open(folder, schema.columns.len());
+                self.keep(opened);
+            }
+            _ => {}
+        }
+        self.keep(folder.log(record));
     }
 
     fn begin(&mut self, stage: Stage) {
+        // Trials of the stage before must not count as trials of this one.
+        self.take();
         self.stage = stage;
         self.stage_since = Monotonic.now();
         self.intake.begin_stage();
@@ -274,11 +326,17 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Takes trials out of the arena and says how far the repeat is.
-    fn look(&mut self, around: &mut Surroundings<'_>) -> io::Result<()> {
-        if let Err(failure) = self.intake.take()? {
-            self.fail(failure);
+    fn take(&mut self) {
+        match self.intake.take() {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => self.fail(failure),
+            Err(why) => self.fail(agent_failed(&why)),
         }
+    }
+
+    /// Takes trials out of the arena and says how far the repeat is.
+    fn look(&mut self, around: &mut Surroundings<'_>) {
+        self.take();
         let now = Monotonic.now();
         if now - self.progress_at >= PROGRESS_PERIOD {
             self.progress_at = now;
@@ -289,35 +347,37 @@ impl<'a> Watched<'a> {
                 recent_p50: self.intake.recent_p50(),
             });
         }
-        Ok(())
     }
 
-    /// The limit that is exceeded, if one is.
-    fn overdue(&self) -> Option<Nanos> {
+    /// Ends a stage that takes longer than its limit.
+    fn judge_time(&mut self) {
+        let limit = self.limit();
+        let begun = self.stage_since;
+        let since = self.intake.last_trial().map_or(begun, |at| at.max(begun));
+        if !self.must_end() && Monotonic.now() - since > limit {
+            self.fail(verdict::hang(self.stage, limit, self.intake.trials()));
+        }
+    }
+
+    fn limit(&self) -> Nanos {
         let limits = &self.order.limits;
-        let trial = || {
-            let median = self.intake.recent_p50().unwrap_or(Nanos::ZERO);
-            let by_median = median.0.saturating_mul(i64::from(limits.trial_factor));
-            Nanos(limits.trial.0.max(by_median))
-        };
-        let limit = match self.stage {
+        match self.stage {
             Stage::Spawn => SPAWN_LIMIT,
             Stage::Read | Stage::Dlopen | Stage::Load | Stage::Bind | Stage::Teardown => {
                 limits.load
             }
             Stage::Compile | Stage::Cold => limits.compile,
             Stage::Warmup if self.intake.trials_of_stage() == 0 => limits.compile,
-            Stage::Warmup | Stage::Measure => trial(),
-        };
-        let since = self
-            .intake
-            .last_trial()
-            .map_or(self.stage_since, |at| at.max(self.stage_since));
-        (!self.is_killed() && Monotonic.now() - since > limit).then_some(limit)
+            Stage::Warmup | Stage::Measure => {
+                let median = self.intake.recent_p50().unwrap_or(Nanos::ZERO);
+                let by_median = median.0.saturating_mul(i64::from(limits.trial_factor));
+                Nanos(limits.trial.0.max(by_median))
+            }
+        }
     }
 
     /// Last records before the end.
-    fn close(&mut self, around: &mut Surroundings<'_>, streams: &Streams) -> io::Result<()> {
+    fn close(&mut self, around: &mut Surroundings<'_>, streams: &Streams) {
         for (code, tail) in [
             ("stdout_tail", &streams.stdout),
             ("stderr_tail", &streams.stderr),
@@ -325,29 +385,42 @@ impl<'a> Watched<'a> {
             let tail = lock(tail);
             if tail.total() > 0 {
                 let text = format!("{} bytes in all\n{}", tail.total(), tail.text());
-                around.folder.log(&Record::Event(event(code, text)))?;
+                self.keep(around.folder.log(&Record::Event(event(code, text))));
             }
         }
-        // A window that never ended has a wall time of zero beside its cost.
-        let (cpu_time, wall, arena_reads) =
-            self.cost.spent.unwrap_or((Nanos::ZERO, Nanos::ZERO, 0));
-        around.folder.log(&Record::AgentCost(AgentCost {
-            cpu_time,
-            wall,
-            arena_reads,
-            progress_bytes: self.cost.progress_bytes,
+        if let Some((_, failure)) = self.failed.as_ref().filter(|_| self.done) {
+            let logged = around
+                .folder
+                .log(&Record::Event(event("bad_end", failure.detail.clone())));
+            self.keep(logged);
+        }
+        let Some(spent) = self.cost.spent else {
+            return;
+        };
+        let cost = AgentCost {
+            cpu_time: spent.cpu_time,
+            wall: spent.wall,
+            arena_reads: spent.arena_reads,
+            progress_bytes: spent.progress_bytes,
             cpus: std::mem::take(&mut self.agent_cpus),
             arena_stalls: self.intake.stalls(),
             spilled: Bytes(self.intake.spilled()),
-        }))
+        };
+        self.keep(around.folder.log(&Record::AgentCost(cost)));
     }
 
     fn outcome(self, status: Option<ExitStatus>, streams: &Streams, oom_killed: bool) -> Outcome {
-        if self.cancelled {
-            return Outcome::Cancelled;
+        // All was told before the process ended: how a library takes itself down is its own affair, and
+        // an event where it went wrong.
+        let worker_failed = self.failed.is_some() && !self.by_agent;
+        if self.done && !worker_failed {
+            return Outcome::Complete;
         }
         if let Some((stage, failure)) = self.failed {
             return Outcome::Failed { stage, failure };
+        }
+        if self.cancelled {
+            return Outcome::Cancelled;
         }
         let Some(status) = status else {
             let failure = Failure::new(FailureCode::Internal, "the worker's end was not seen");
@@ -356,10 +429,6 @@ impl<'a> Watched<'a> {
                 failure,
             };
         };
-        // All was told before the process ended: how a library takes itself down is its own affair.
-        if self.done {
-            return Outcome::Complete;
-        }
         let stderr = lock(&streams.stderr).clone();
         let memory_limit = self.order.limits.memory;
         let remains = Remains {
@@ -375,6 +444,22 @@ impl<'a> Watched<'a> {
     }
 }
 
+/// What the daemon itself did from the begin of the window to its end.
+#[derive(Default)]
+struct Cost {
+    began: Option<(Nanos, Nanos, u64)>,
+    progress_bytes: u64,
+    spent: Option<Spent>,
+}
+
+#[derive(Clone, Copy)]
+struct Spent {
+    cpu_time: Nanos,
+    wall: Nanos,
+    arena_reads: u64,
+    progress_bytes: u64,
+}
+
 impl Cost {
     fn begin(&mut self, reads: u64) {
         self.progress_bytes = 0;
@@ -382,14 +467,12 @@ impl Cost {
     }
 
     fn end(&mut self, reads: u64) {
-        if let Some((cpu, wall, before)) = self.began {
-            let spent = (
-                clock::process_cpu_time() - cpu,
-                Monotonic.now() - wall,
-                reads - before,
-            );
-            self.spent = Some(spent);
-        }
+        self.spent = self.began.map(|(cpu, wall, before)| Spent {
+            cpu_time: clock::process_cpu_time() - cpu,
+            wall: Monotonic.now() - wall,
+            arena_reads: reads.saturating_sub(before),
+            progress_bytes: self.progress_bytes,
+        });
     }
 }
 

@@ -29,7 +29,7 @@ pub fn of(remains: &Remains<'_>) -> Failure {
     } else {
         format!("; last words: {last}")
     };
-    if remains.oom_killed {
+    if remains.oom_killed && remains.status.signal() == Some(9) {
         let detail = format!("killed by the kernel for lack of memory{words}");
         return Failure::new(FailureCode::OutOfMemory, detail)
             .hint("a smaller batch or shape, or a model with smaller weights, needs less");
@@ -120,6 +120,11 @@ mod tests {
     fn sigkill_alone_is_no_proof_of_lack_of_memory() {
         assert_eq!(verdict(9, "", None, false).code, FailureCode::Killed);
         assert_eq!(verdict(9, "", None, true).code, FailureCode::OutOfMemory);
+        assert_eq!(
+            verdict(11, "", None, true).code,
+            FailureCode::Crash,
+            "not by that kill"
+        );
     }
 
     #[test]

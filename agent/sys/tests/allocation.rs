@@ -2,36 +2,23 @@
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use edgedyno_sys::kernel::allocations::{CountingAllocator, calls_of_this_thread};
 use edgedyno_sys::vendor::onnxruntime::{OutputChoice, SessionConfig};
 use edgedyno_sys::vendor::tensor::Tensor;
 use edgedyno_sys::vendor::value::ElementType;
 use support::{packaged_model, runtime};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: hands everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: CountingAllocator = CountingAllocator;
+
+#[test]
+fn what_is_allocated_and_given_back_is_counted() {
+    let before = calls_of_this_thread();
+    let mut block = std::hint::black_box(vec![1_u8]);
+    block.reserve_exact(1000);
+    drop(std::hint::black_box(block));
+    assert_eq!(calls_of_this_thread() - before, 3);
+}
 
 #[test]
 fn a_run_allocates_nothing_here() {
@@ -48,9 +35,9 @@ fn a_run_allocates_nothing_here() {
         .unwrap();
     binding.run().unwrap();
 
-    let before = ALLOCATIONS.get();
+    let before = calls_of_this_thread();
     let failed = (0..1000).filter(|_| binding.run().is_err()).count();
-    let after = ALLOCATIONS.get();
+    let after = calls_of_this_thread();
 
     assert_eq!(failed, 0);
     assert_eq!(after - before, 0);

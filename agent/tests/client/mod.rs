@@ -29,13 +29,23 @@ pub(crate) const STORE: StoreId = StoreId([9; 16]);
 /// A daemon with a state folder of its own; both go when this is dropped.
 pub(crate) struct Daemon {
     pub(crate) folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
     child: Option<Child>,
 }
 
 impl Daemon {
     pub(crate) fn start(words: &[&str]) -> Self {
+        Self::start_with(words, &[])
+    }
+
+    /// With variables in its environment.
+    pub(crate) fn start_with(words: &[&str], variables: &[(&str, &str)]) -> Self {
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()));
         let mut daemon = Self {
             folder: tempfile::tempdir().unwrap(),
+            variables: variables.collect(),
             child: None,
         };
         daemon.restart(words);
@@ -50,7 +60,8 @@ impl Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_edgedyno-agent"));
         command
             .args(words)
-            .env("EDGEDYNO_AGENT_STATE", self.state());
+            .env("EDGEDYNO_AGENT_STATE", self.state())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env("XDG_RUNTIME_DIR", self.folder.path().join("run"));
         fs::create_dir_all(self.folder.path().join("run")).unwrap();
         command

@@ -63,8 +63,7 @@ impl AgentProgram {
         command.args(&self.leading).args(["serve", "--on-demand"]);
         command.stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        // Ctrl-C in the terminal is for the host alone.
-        command.process_group(0);
+        // The agent leaves this session by itself, which a leader of a process group could not.
         command.spawn().map_err(|source| ConnectError::Start {
             program: self.program.display().to_string(),
             source,

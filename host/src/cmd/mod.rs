@@ -1,7 +1,14 @@
 //! Commands: each parses, calls and prints; what they call knows nothing of the command line.
 
-mod pick;
+pub mod demo;
+pub mod explain;
+pub mod export;
+pub mod get;
+pub mod model;
+mod read;
+pub mod records;
 pub mod run;
+pub mod runs;
 pub mod summary;
 
 use std::path::PathBuf;

@@ -6,7 +6,6 @@ use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::exit::{CommandError, Exit};
 use crate::source::SourceError;
 
 /// An export that could not be made.
@@ -31,20 +30,6 @@ impl ExportError {
             Self::NotEmpty(_) => Some("name a folder that is new or empty".into()),
             Self::NeedsFolder(_) => Some("name a folder, or one case with --case KEY".into()),
         }
-    }
-}
-
-impl From<ExportError> for CommandError {
-    fn from(error: ExportError) -> Self {
-        let exit = match error {
-            ExportError::Source(error) => return error.into(),
-            ExportError::NotWritable { .. }
-            | ExportError::NotEmpty(_)
-            | ExportError::NeedsFolder(_) => Exit::USAGE,
-        };
-        let hint = error.hint();
-        let told = Self::from(anyhow::Error::from(error));
-        Self { exit, ..told }.hint_if(hint)
     }
 }
 

@@ -45,7 +45,14 @@ const FIELDS: &[Field] = &[
         unit: Unit::Text,
         definition: "hash of the runtime's file",
         source: "runtime",
-        get: |s| Value::text(s.runtime.as_ref().map(|r| r.sha256.to_string())),
+        get: |s| {
+            Value::text(
+                s.runtime
+                    .as_ref()
+                    .and_then(|r| r.sha256.as_ref())
+                    .map(ToString::to_string),
+            )
+        },
     },
     Field {
         name: "runtime_path",

@@ -6,6 +6,7 @@ pub mod element;
 pub mod error;
 pub mod facts;
 pub mod identify;
+pub mod info;
 pub mod inspect;
 pub mod make;
 pub mod onnx;

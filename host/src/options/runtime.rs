@@ -61,11 +61,11 @@ impl From<IoChoice> for Io {
 }
 
 impl RuntimeOptions {
-    /// All options by key, the typed ones under `opt_level` and `spinning`.
+    /// All options by key, the typed ones under the names that backend onnxruntime has for them.
     pub fn sorted(&self) -> Result<Vec<(String, String)>, CommandError> {
         let typed = [
-            ("opt_level", self.opt_level.map(name)),
-            ("spinning", self.spinning.map(name)),
+            ("graph_optimization_level", self.opt_level.map(name)),
+            ("allow_spinning", self.spinning.map(name)),
         ];
         let typed = typed.into_iter();
         let typed = typed.filter_map(|(key, value)| Some((key.to_owned(), value?)));

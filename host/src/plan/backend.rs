@@ -107,15 +107,17 @@ fn usable(backend: &BackendInfo) -> impl Iterator<Item = (&str, &RuntimeFacts)> 
         .runtimes
         .iter()
         .filter_map(|found| match &found.verdict {
-            RuntimeVerdict::Usable(facts) => Some((found.path.as_str(), facts)),
-            RuntimeVerdict::Refused { .. } => None,
+            RuntimeVerdict::Usable(facts) if facts.sha256.is_some() => {
+                Some((found.path.as_str(), facts))
+            }
+            RuntimeVerdict::Usable(_) | RuntimeVerdict::Refused { .. } => None,
         })
 }
 
 fn reference(facts: &RuntimeFacts) -> RuntimeRef {
     RuntimeRef {
         version: facts.version.clone(),
-        sha256: facts.sha256,
+        sha256: facts.sha256.expect("only hashed libraries are usable"),
     }
 }
 
@@ -188,7 +190,7 @@ mod tests {
             origin: "test".into(),
             verdict: RuntimeVerdict::Usable(RuntimeFacts {
                 version: version.into(),
-                sha256: Sha256([version.len() as u8; 32]),
+                sha256: Some(Sha256([version.len() as u8; 32])),
                 build: None,
                 build_id: None,
                 providers: Vec::new(),

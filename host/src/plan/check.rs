@@ -40,7 +40,7 @@ pub fn cpus(device: &DeviceInfo, wanted: &[u16]) -> Result<(), CommandError> {
 
 /// A batch size needs a dimension that it can replace.
 ///
-/// That is a symbolic one named batch or N, else a symbolic first one of every input.
+/// That is a symbolic one named batch, batch_size or N, else a symbolic first one of every input.
 pub fn batch(facts: &ModelFacts, batch: u32) -> Result<(), CommandError> {
     let shapes: Vec<(&str, &[Dim])> = facts
         .inputs
@@ -77,7 +77,9 @@ pub fn batch(facts: &ModelFacts, batch: u32) -> Result<(), CommandError> {
 }
 
 fn is_batch(name: &str) -> bool {
-    name.eq_ignore_ascii_case("batch") || name.eq_ignore_ascii_case("n")
+    ["batch", "batch_size", "n"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]

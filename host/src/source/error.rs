@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::exit::{CommandError, Exit};
 use crate::store::{ErrorClass, StoreError};
 
 /// A run, case or file that cannot be read.
@@ -64,21 +63,5 @@ impl SourceError {
             }
             Self::Unreadable { .. } | Self::NoCases => None,
         }
-    }
-}
-
-impl From<SourceError> for CommandError {
-    fn from(error: SourceError) -> Self {
-        if let SourceError::Store(error) = error {
-            return error.into();
-        }
-        let exit = match error.class() {
-            ErrorClass::Argument => Exit::USAGE,
-            ErrorClass::Incompatible => Exit::INCOMPATIBLE,
-            ErrorClass::Unexpected => Exit::UNEXPECTED,
-        };
-        let hint = error.hint();
-        let told = Self::from(anyhow::Error::from(error));
-        Self { exit, ..told }.hint_if(hint)
     }
 }

@@ -176,7 +176,7 @@ pub(crate) fn device() -> DeviceInfo {
         cpus: (0..4)
             .map(|id| Cpu {
                 id,
-                online: true,
+                online: Some(true),
                 max_khz: Some(3_000_000),
             })
             .collect(),
@@ -283,7 +283,7 @@ fn opening() -> Vec<Record> {
             path: Some("/opt/libonnxruntime.so".into()),
             facts: RuntimeFacts {
                 version: "1.27.1".into(),
-                sha256: Sha256([0x22; 32]),
+                sha256: Some(Sha256([0x22; 32])),
                 build: None,
                 build_id: None,
                 providers: vec!["CPUExecutionProvider".into()],

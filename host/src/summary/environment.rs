@@ -41,12 +41,15 @@ impl Environment {
         let facts = start.map(|start| start.environment.clone());
         let facts = facts.or_else(|| device.map(|device| device.facts.clone()));
         let runtime = latest.and_then(|repeat| repeat.row.runtime.as_ref());
-        let runtime = runtime.map(|runtime| runtime.sha256.to_string());
+        let runtime = runtime
+            .and_then(|runtime| runtime.sha256.as_ref())
+            .map(ToString::to_string);
         Self {
             board: view.entry.case.board.clone(),
             os: device.map(|d| d.os.clone()),
             arch: device.map(|d| d.arch.clone()),
-            cpus: device.map(|d| d.cpus.iter().filter(|cpu| cpu.online).count() as u32),
+            cpus: device
+                .map(|d| d.cpus.iter().filter(|cpu| cpu.online == Some(true)).count() as u32),
             memory_bytes: device.and_then(|d| d.memory_total_bytes),
             agent_version: device.map(|d| d.agent_version.clone()),
             agent_build: start.map(|start| start.build.clone()),

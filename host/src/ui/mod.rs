@@ -3,6 +3,7 @@
 
 pub mod cases;
 pub mod error;
+pub mod model;
 pub mod print;
 pub mod progress;
 pub mod summary;

@@ -42,3 +42,8 @@ pub fn confirm(question: &str) -> bool {
     let read = io::stdin().read_line(&mut line);
     read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
 }
+
+/// Standard output for an export of one file.
+pub fn stream() -> Box<dyn Write + Send> {
+    Box::new(io::stdout())
+}

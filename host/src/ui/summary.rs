@@ -308,7 +308,8 @@ fn environment(summary: &CaseSummary) -> String {
             "runtime sha256",
             runtime
                 .filter(|r| r.path.is_some())
-                .map(|r| r.sha256.to_string()[..16].to_owned()),
+                .and_then(|r| r.sha256.as_ref())
+                .map(|hash| hash.to_string()[..16].to_owned()),
         ),
         (
             "model sha256",

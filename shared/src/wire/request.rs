@@ -11,7 +11,7 @@ use crate::wire::failure::Failure;
 /// Sent by the host as `(number, request)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Answered by [`Reply::Info`]; `search` adds places to look for runtimes.
+    /// Answered by [`Reply::Info`].
     Info,
     /// Where a content named by hash lies on this machine. Only for a local user of the same uid.
     MapContent(ContentMap),

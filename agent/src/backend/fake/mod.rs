@@ -7,7 +7,7 @@ use std::path::Path;
 
 use edgedyno_shared::device::RuntimeFacts;
 use edgedyno_shared::repeat::{Effective, ModelInfo, Stage};
-use edgedyno_shared::wire::failure::Failure;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
 
 use super::null::{no_tensors, own_facts};
 use super::{Backend, Model, Runner, Runtime};
@@ -62,6 +62,12 @@ impl Runtime for FakeRuntime {
         let threads = script.threads.unwrap_or(job.order.case.threads.intra);
         for _ in 1..threads {
             std::thread::spawn(std::thread::park);
+        }
+        if let Some(seconds) = script.child_seconds {
+            let child = std::process::Command::new("sleep")
+                .arg(seconds.to_string())
+                .spawn();
+            child.map_err(|why| Failure::new(FailureCode::LoadFailed, why.to_string()))?;
         }
         Ok(Box::new(FakeModel {
             info: no_tensors(),

@@ -26,6 +26,8 @@ pub struct Script {
     /// Bytes of noise written to stdout and stderr before the first trial.
     pub flood: u64,
     pub wrong_output: bool,
+    /// Starts a process of its own that would live this long.
+    pub child_seconds: Option<u64>,
     /// A fault, and the stage or trial it comes in.
     pub fault: Option<(Fault, When)>,
 }
@@ -39,7 +41,8 @@ pub enum When {
 
 /// Keys, for the message about an unknown one.
 const KEYS: &str = "seed, latency_us, jitter_percent, drift_percent, cold_percent, phases, steps, \
-    compiles, threads, leak_bytes, flood_bytes, wrong_output, fault, at";
+    compiles, threads, leak_bytes, flood_bytes, wrong_output, child_seconds, \
+    fault, at";
 
 impl Script {
     fn new() -> Self {
@@ -56,6 +59,7 @@ impl Script {
             leak: 0,
             flood: 0,
             wrong_output: false,
+            child_seconds: None,
             fault: None,
         }
     }
@@ -81,6 +85,7 @@ impl Script {
                 "leak_bytes" => script.leak = number(key, value)?,
                 "flood_bytes" => script.flood = number(key, value)?,
                 "wrong_output" => script.wrong_output = number(key, value)?,
+                "child_seconds" => script.child_seconds = Some(number(key, value)?),
                 "fault" => {
                     fault = Some(Fault::from_name(value).ok_or_else(|| refused(key, value))?)
                 }

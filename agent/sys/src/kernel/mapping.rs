@@ -16,6 +16,8 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::stat::fstat;
 
+use super::pages::page_size;
+
 const WORD: usize = size_of::<AtomicI64>();
 
 /// Words of 64 bits in a file, shared with every other process that has it open.
@@ -74,7 +76,14 @@ impl SharedWords {
     /// trial. A plain read would not do, since a shared page is mapped read-only until it is written.
     pub fn touch(&self) {
         for first_word in self.iter().step_by(page_size() / WORD) {
-            first_word.fetch_add(0, Ordering::Relaxed);
+            // An exchange of equal values that the compiler cannot see are equal: an addition of zero
+            // would be made into a read, or into nothing.
+            let held = first_word.load(Ordering::Relaxed);
+            let same = std::hint::black_box(held);
+            let kept =
+                first_word.compare_exchange(held, same, Ordering::Relaxed, Ordering::Relaxed);
+            // Another process may have written meanwhile, which touched the page as well.
+            std::hint::black_box(kept.is_ok());
         }
     }
 }
@@ -129,12 +138,53 @@ fn checked_length(file: BorrowedFd<'_>, bytes: usize) -> io::Result<NonZeroUsize
     Ok(length)
 }
 
-fn page_size() -> usize {
-    // SAFETY: sysconf reads a constant and touches no memory of ours.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(4096)
-}
-
 fn invalid(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn touching_brings_every_page_in_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words");
+        let file = fs::File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        let bytes = 64 * page_size();
+        reserve(&file, bytes as u64).unwrap();
+        let words = SharedWords::map(file.as_fd(), bytes).unwrap();
+        words.store(3, 7, Ordering::Relaxed);
+        words.touch();
+        assert_eq!(
+            resident_kibibytes(&path.to_string_lossy()),
+            bytes as u64 / 1024
+        );
+        assert_eq!(
+            (
+                words.load(3, Ordering::Relaxed),
+                words.load(4, Ordering::Relaxed)
+            ),
+            (7, 0)
+        );
+    }
+
+    /// `Rss` of the mapping of that file (proc_pid_smaps(5)).
+    fn resident_kibibytes(path: &str) -> u64 {
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mapping = smaps.lines().skip_while(|line| !line.ends_with(path));
+        let line = mapping
+            .into_iter()
+            .find_map(|line| line.strip_prefix("Rss:"))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
 }

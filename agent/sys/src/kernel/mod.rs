@@ -1,4 +1,6 @@
-//! Kernel interfaces: shared mappings, and processes that end with their parent.
+//! Kernel interfaces: shared mappings, processes that end with their parent, counted allocations.
 
+pub mod allocations;
 pub mod mapping;
+pub mod pages;
 pub mod process;

@@ -4,77 +4,97 @@ use edgedyno_shared::ids::RunId;
 
 use super::inventory::find_board;
 use super::prepare::Prepared;
-use super::{ConductOptions, outputs, record};
+use super::record;
 use crate::cli::Global;
 use crate::clock;
-use crate::cmd::{block_on, open_for_writing, summary};
+use crate::cmd::{block_on, open_for_writing};
 use crate::drive::interrupts::Interrupts;
 use crate::drive::{DriveEnd, Driver, Plan};
-use crate::exit::{CommandError, CommandResult, Exit};
+use crate::exit::CommandError;
+use crate::findings::Level;
 use crate::plan::axes::{case_key, match_key};
 use crate::plan::fixed::StaticPlan;
-use crate::store::rows::RunStatus;
+use crate::source::Source;
+use crate::store::rows::{FindingRow, RunStatus};
 use crate::store::{NewCase, NewRun, Store};
 use crate::ui::progress::ProgressLine;
 
-/// Measures what is not yet measured of the run; `resumed` is the run that is there already.
-pub(super) fn execute(
+/// A run to begin, or one to go on with.
+pub(in crate::cmd) enum Begin<'a> {
+    New {
+        command: &'static str,
+        tags: &'a [String],
+    },
+    Resume(RunId),
+}
+
+/// Measures what is not yet measured of the run, and leaves its status with it.
+pub(in crate::cmd) fn execute(
     prepared: &Prepared,
-    resumed: Option<&RunId>,
-    options: &ConductOptions,
+    how: &Begin<'_>,
     global: &Global,
-) -> CommandResult {
+) -> Result<(Source, DriveEnd), CommandError> {
     let mut store = open_for_writing(global)?;
-    let run = match resumed {
-        Some(run) => run.clone(),
-        None => begin(&store, prepared, options)?,
+    let run = match how {
+        Begin::Resume(run) => run.clone(),
+        Begin::New { command, tags } => begin(&store, prepared, command, tags)?,
     };
+    store.set_run_status(&run, RunStatus::Running)?;
     let end = drive(&mut store, &run, prepared);
     let status = match &end {
         Ok(DriveEnd::Complete) => RunStatus::Complete,
         Ok(DriveEnd::Interrupted) => RunStatus::Interrupted,
         Err(_) => RunStatus::Failed,
     };
-    store.set_run_status(&run, status)?;
+    // The error of the drive counts, also where a full disk takes no status any more.
+    let kept = store.set_run_status(&run, status);
     let end = end?;
-    if let Some(folder) = &prepared.save_outputs {
-        outputs::save(&store, &run, folder)?;
-    }
-    let shown = summary::show(&store, &run, options.strict, global.json)?;
-    let interrupted = (end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    let shown = summary::pardon(shown, options.force);
-    Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
+    kept?;
+    Ok((Source::Stored { store, run }, end))
 }
 
 fn begin(
     store: &Store,
     prepared: &Prepared,
-    options: &ConductOptions,
+    command: &str,
+    tags: &[String],
 ) -> Result<RunId, CommandError> {
     let id = new_run_id()?;
     let argv = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     store.begin_run(&NewRun {
         id: id.clone(),
-        command: "run".into(),
+        command: command.into(),
         argv: argv.collect(),
         plan_json: record::plan_value(prepared),
-        tags: options.tags.clone(),
+        tags: tags.to_vec(),
         tool_version: edgedyno_shared::VERSION.into(),
         created_unix_ns: clock::unix_ns(),
     })?;
     for case in &prepared.cases {
-        store.add_case(
-            &id,
-            &NewCase {
-                key: case_key(case),
-                match_key: match_key(case),
-                case,
-                rules: record::rules_row(prepared),
-            },
-        )?;
+        let new = NewCase {
+            key: case_key(case),
+            match_key: match_key(case),
+            case,
+            rules: record::rules_row(prepared),
+        };
+        store.add_case(&id, &new)?;
     }
     store.put_device(&id, &prepared.board, &prepared.device)?;
+    if let Some(note) = &prepared.built_in_note {
+        store.put_finding(&id, None, &built_in_finding(note))?;
+    }
     Ok(id)
+}
+
+/// Only the host knows that nobody chose the built-in runtime.
+fn built_in_finding(note: &str) -> FindingRow {
+    FindingRow {
+        code: "built_in_used_because_no_library".into(),
+        level: Level::Note.name().into(),
+        repeat: None,
+        text: note.into(),
+        figures: serde_json::Map::new(),
+    }
 }
 
 fn drive(store: &mut Store, run: &RunId, prepared: &Prepared) -> Result<DriveEnd, CommandError> {

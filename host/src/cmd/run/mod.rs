@@ -1,9 +1,9 @@
 //! `run`: measure a model.
 
-mod execute;
-mod inventory;
+pub(super) mod execute;
+pub(super) mod inventory;
 mod outputs;
-mod prepare;
+pub(super) mod prepare;
 mod record;
 mod resume;
 
@@ -11,14 +11,18 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use self::execute::Begin;
 use crate::cli::Global;
-use crate::exit::CommandResult;
+use crate::cmd::summary;
+use crate::drive::DriveEnd;
+use crate::exit::{CommandResult, Exit};
 use crate::options::inputs::InputOptions;
 use crate::options::limits::LimitOptions;
 use crate::options::placement::PlacementOptions;
 use crate::options::rules::RuleOptions;
 use crate::options::runtime::RuntimeOptions;
 use crate::options::shapes::ShapeOptions;
+use crate::source::Source;
 use crate::ui::print;
 
 const EXAMPLES: &str = "\
@@ -101,17 +105,33 @@ pub enum ColdChoice {
 /// Measures, stores, and shows what came out.
 pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
     let options = &args.conduct;
-    if let Some(run) = &options.resume {
-        let (resumed, run) = resume::resume(run, global)?;
-        return execute::execute(&resumed, Some(&run), options, global);
-    }
-    let prepared = prepare::prepare(args)?;
-    for note in &prepared.notes {
+    let (prepared, resumed) = match &options.resume {
+        Some(run) => {
+            let (prepared, run) = resume::resume(run, global)?;
+            (prepared, Some(run))
+        }
+        None => (prepare::prepare(args)?, None),
+    };
+    if let Some(note) = &prepared.built_in_note {
         print::note(format_args!("note: {note}"));
     }
     if options.dry_run {
         record::show_plan(&prepared, global.json);
-        return Ok(crate::exit::Exit::GOOD);
+        return Ok(Exit::GOOD);
     }
-    execute::execute(&prepared, None, options, global)
+    let how = match resumed {
+        Some(run) => Begin::Resume(run),
+        None => Begin::New {
+            command: "run",
+            tags: &options.tags,
+        },
+    };
+    let (source, end) = execute::execute(&prepared, &how, global)?;
+    if let (Some(folder), Source::Stored { store, run }) = (&prepared.save_outputs, &source) {
+        outputs::save(store, run, folder)?;
+    }
+    let shown = summary::show(&source, options.strict, global.json)?;
+    let interrupted = (end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
+    let shown = summary::pardon(shown, options.force);
+    Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
 }

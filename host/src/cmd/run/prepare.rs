@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use edgedyno_shared::case::{Case, Condition, ModelRef};
+use edgedyno_shared::case::{Case, Condition, ModelRef, RuntimeRef};
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::order::{ColdStart, OutputWish};
@@ -12,7 +12,6 @@ use super::{RunArgs, outputs};
 use crate::board::content::Content;
 use crate::cmd::block_on;
 use crate::exit::CommandError;
-use crate::model::error::ModelError;
 use crate::model::{identify, inspect};
 use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
@@ -20,23 +19,24 @@ use crate::plan::feed::{self, Feed};
 use crate::plan::fixed::Conduct;
 
 /// A run that can be ordered.
-pub(super) struct Prepared {
-    pub(super) board: String,
-    pub(super) device: DeviceInfo,
-    pub(super) cases: Vec<Case>,
-    pub(super) conduct: Conduct,
-    pub(super) contents: Vec<Content>,
+pub(in crate::cmd) struct Prepared {
+    pub(in crate::cmd) board: String,
+    pub(in crate::cmd) device: DeviceInfo,
+    pub(in crate::cmd) cases: Vec<Case>,
+    pub(in crate::cmd) conduct: Conduct,
+    pub(in crate::cmd) contents: Vec<Content>,
     /// Path on the board of the library to load.
-    pub(super) library: Option<String>,
-    pub(super) save_outputs: Option<PathBuf>,
-    pub(super) notes: Vec<String>,
+    pub(in crate::cmd) library: Option<String>,
+    pub(in crate::cmd) save_outputs: Option<PathBuf>,
+    /// Why the built-in runtime is used although nobody chose it.
+    pub(in crate::cmd) built_in_note: Option<String>,
 }
 
 /// The model file by name and content.
-struct Model {
-    path: PathBuf,
-    reference: ModelRef,
-    content: Content,
+pub(in crate::cmd) struct Model {
+    pub(in crate::cmd) path: PathBuf,
+    pub(in crate::cmd) reference: ModelRef,
+    pub(in crate::cmd) content: Content,
 }
 
 pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
@@ -113,19 +113,20 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
         contents,
         library: chosen.runtime.map(|(path, _)| path),
         save_outputs: args.save_outputs.clone(),
-        notes: chosen.note.into_iter().collect(),
+        built_in_note: chosen.note,
     })
 }
 
 /// Backend and library, as chosen.
-struct Chosen {
-    backend: String,
-    simulated: bool,
-    runtime: Option<(String, edgedyno_shared::case::RuntimeRef)>,
-    note: Option<String>,
+pub(in crate::cmd) struct Chosen {
+    pub(in crate::cmd) backend: String,
+    pub(in crate::cmd) simulated: bool,
+    /// Path on the board, and which it is.
+    pub(in crate::cmd) runtime: Option<(String, RuntimeRef)>,
+    pub(in crate::cmd) note: Option<String>,
 }
 
-async fn choose(
+pub(in crate::cmd) async fn choose(
     device: &DeviceInfo,
     named: Option<&str>,
     wish: Option<&RuntimeWish>,
@@ -147,8 +148,8 @@ async fn choose(
     })
 }
 
-fn read_model(path: &Path) -> Result<Model, CommandError> {
-    let identity = identify::identify(path).map_err(model_error)?;
+pub(in crate::cmd) fn read_model(path: &Path) -> Result<Model, CommandError> {
+    let identity = identify::identify(path)?;
     let sha256 = Sha256(*identity.sha256.as_bytes());
     let files: Vec<(String, PathBuf)> = identity
         .files
@@ -167,15 +168,6 @@ fn read_model(path: &Path) -> Result<Model, CommandError> {
 
 /// What only the file can tell: whether it is a model at all, and takes the batch asked for.
 fn check_model(model: &Model, batch: Option<u32>) -> Result<(), CommandError> {
-    let facts = inspect::inspect(&model.path).map_err(model_error)?;
+    let facts = inspect::inspect(&model.path)?;
     batch.map_or(Ok(()), |batch| check::batch(&facts, batch))
-}
-
-pub(super) fn model_error(error: ModelError) -> CommandError {
-    let hint = error.hint();
-    let usage = CommandError::usage(error.to_string()).hint(hint);
-    match std::error::Error::source(&error) {
-        Some(source) => usage.cause(source.to_string()),
-        None => usage,
-    }
 }

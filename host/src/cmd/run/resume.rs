@@ -7,7 +7,7 @@ use edgedyno_shared::ids::{RunId, Sha256};
 use serde_json::Value;
 
 use super::inventory::{Inquiry, find_board};
-use super::prepare::{Prepared, model_error};
+use super::prepare::Prepared;
 use crate::board::content::Content;
 use crate::cli::Global;
 use crate::cmd::{block_on, open_for_reading};
@@ -57,7 +57,7 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
         contents,
         library,
         save_outputs: run.plan["save_outputs"].as_str().map(PathBuf::from),
-        notes: Vec::new(),
+        built_in_note: None,
     };
     Ok((prepared, id))
 }
@@ -91,7 +91,7 @@ fn contents(plan: &Value) -> Result<Vec<Content>, CommandError> {
             .first()
             .map(|(_, path)| path.clone())
             .unwrap_or_default();
-        let now = identify(&path).map_err(model_error)?;
+        let now = identify(&path)?;
         if *now.sha256.as_bytes() != sha256.0 {
             let what = format!("`{}` is not what it was when the run began", path.display());
             return Err(CommandError::usage(what).hint("start a new run"));

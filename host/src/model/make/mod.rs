@@ -16,6 +16,7 @@ mod weights;
 pub use error::MakeError;
 pub use network::{Made, Network, find};
 pub use options::{Options, Size, Weights};
+pub use save::data_path;
 
 /// Every network that can be made.
 pub const NETWORKS: &[Network] = &[

@@ -74,23 +74,8 @@ impl Network {
 
     /// Names of the sizes it has, for an error.
     pub(super) fn sizes(&self) -> String {
-        let Size {
-            channels,
-            depth,
-            image,
-            width,
-        } = self.defaults;
-        let names = [
-            ("channels", channels),
-            ("depth", depth),
-            ("image", image),
-            ("width", width),
-        ];
-        let known: Vec<&str> = names
-            .iter()
-            .filter(|(_, size)| size.is_some())
-            .map(|(name, _)| *name)
-            .collect();
+        let named = self.defaults.named();
+        let known: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
         known.join(", ")
     }
 }

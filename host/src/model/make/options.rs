@@ -44,6 +44,22 @@ pub struct Size {
     pub width: Option<u32>,
 }
 
+impl Size {
+    /// Those that have a value, by name.
+    pub fn named(&self) -> Vec<(&'static str, u32)> {
+        let all = [
+            ("channels", self.channels),
+            ("depth", self.depth),
+            ("image", self.image),
+            ("width", self.width),
+        ];
+        let given = all.into_iter();
+        given
+            .filter_map(|(name, size)| Some((name, size?)))
+            .collect()
+    }
+}
+
 /// Where the weights are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {

@@ -35,17 +35,16 @@ pub(super) fn save(
     options: &Options,
     path: &Path,
 ) -> Result<Written, MakeError> {
-    let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
+    if path.file_name().and_then(|name| name.to_str()).is_none() {
         return Err(MakeError::NoFileName {
             path: path.to_owned(),
         });
-    };
+    }
     let mut random = SplitMix64::new(options.seed);
     let (initializers, data) = match options.weights {
         Weights::Inside => (inside(drawing, &mut random, path)?, None),
         Weights::External => {
-            let data_path = path.with_file_name(format!("{file_name}.data"));
-            let mut data = Unfinished::create(&data_path)?;
+            let mut data = Unfinished::create(&data_path(path))?;
             (external(drawing, &mut random, &mut data)?, Some(data))
         }
     };
@@ -63,6 +62,13 @@ pub(super) fn save(
     }
     model.finish()?;
     Ok(written)
+}
+
+/// Where external weights of a model go: beside it, under its name and `.data`.
+pub fn data_path(model: &Path) -> PathBuf {
+    let mut name = model.file_name().unwrap_or_default().to_owned();
+    name.push(".data");
+    model.with_file_name(name)
 }
 
 fn encode(drawing: &Drawing, name: &str, initializer: Vec<TensorProto>) -> Vec<u8> {

@@ -61,6 +61,7 @@ stored_enum! {
         Spawned = "spawned",
         Dlopened = "dlopened",
         Loaded = "loaded",
+        AfterFirstTrial = "after_first_trial",
         BeforeWindow = "before_window",
         AfterWindow = "after_window",
     }

@@ -25,7 +25,7 @@ pub struct DeviceRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuRow {
     pub id: u16,
-    pub online: bool,
+    pub online: Option<bool>,
     pub max_khz: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl From<&RuntimeFound> for RuntimeFoundRow {
             path: found.path.clone(),
             origin: found.origin.clone(),
             version: usable.map(|f| f.version.clone()),
-            sha256: usable.map(|f| f.sha256.into()),
+            sha256: usable.and_then(|f| f.sha256).map(HashRow::from),
             refused: code,
             reason,
         }

@@ -135,7 +135,8 @@ impl From<&StageSpan> for StageRow {
 pub struct RuntimeRow {
     pub path: Option<String>,
     pub version: String,
-    pub sha256: HashRow,
+    /// None for what is part of the agent.
+    pub sha256: Option<HashRow>,
     pub build: Option<String>,
     pub build_id: Option<String>,
     pub providers: Vec<String>,
@@ -146,7 +147,7 @@ impl From<&RuntimeUsed> for RuntimeRow {
         Self {
             path: used.path.clone(),
             version: used.facts.version.clone(),
-            sha256: used.facts.sha256.into(),
+            sha256: used.facts.sha256.map(HashRow::from),
             build: used.facts.build.clone(),
             build_id: used.facts.build_id.clone(),
             providers: used.facts.providers.clone(),

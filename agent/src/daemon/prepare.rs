@@ -1,0 +1,137 @@
+//! From an order to a job: what it names is found on this machine, or it is refused.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use edgedyno_shared::case::{Condition, InputSource, Scenario};
+use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::order::{ColdStart, Pass, RepeatOrder};
+use edgedyno_shared::repeat::Effective;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_sys::kernel::pages::resident_bytes;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+
+use super::state::Daemon;
+use crate::worker::job::Job;
+
+/// Divides the CPUs: the worker gets those asked for, else as many as it has threads, from the end,
+/// where big cores usually are; the daemon gets the others, or none.
+pub fn share_cpus(allowed: &[u16], order: &RepeatOrder) -> (Vec<u16>, Vec<u16>) {
+    let threads = order.case.threads;
+    let threads = threads.intra.max(threads.inter).max(1) as usize;
+    let worker = match &order.case.cpus {
+        Some(cpus) => cpus.clone(),
+        None => allowed[allowed.len().saturating_sub(threads)..].to_vec(),
+    };
+    let agent = allowed
+        .iter()
+        .copied()
+        .filter(|cpu| !worker.contains(cpu))
+        .collect();
+    (worker, agent)
+}
+
+/// Finds everything an order names.
+///
+/// # Errors
+/// When it asks for what this agent cannot do, or names what is not here: never something else instead.
+pub fn job(daemon: &Daemon, order: &RepeatOrder, cpus: Vec<u16>) -> Result<Job, Failure> {
+    refuse_unbuilt(order)?;
+    let case = &order.case;
+    let contents = daemon.contents.borrow();
+    let backend = crate::backend::find(&case.backend)
+        .ok_or_else(|| unsupported(format!("backend `{}`", case.backend)))?;
+    let model_files = match backend.formats() {
+        [] => Vec::new(),
+        _ => contents.find_all(&case.model.sha256)?,
+    };
+    let library = case.runtime.as_ref().map(|runtime| {
+        let found = daemon.runtimes.borrow().path(&runtime.sha256);
+        found.map_or_else(|| contents.find(&runtime.sha256), Ok)
+    });
+    let files = files_of(order)
+        .into_iter()
+        .map(|sha256| Ok((sha256, contents.find(&sha256)?)))
+        .collect::<Result<Vec<(Sha256, PathBuf)>, Failure>>()?;
+    Ok(Job {
+        order: order.clone(),
+        model: model_files.first().cloned(),
+        model_files,
+        library: library.transpose()?,
+        files,
+        cpus,
+    })
+}
+
+/// An agent that does not know a wish must not measure as if it had not been made.
+fn refuse_unbuilt(order: &RepeatOrder) -> Result<(), Failure> {
+    let case = &order.case;
+    let wishes = [
+        (
+            case.scenario != Scenario::Single,
+            format!("scenario `{}`", case.scenario.name()),
+        ),
+        (
+            case.condition != Condition::idle(),
+            format!("condition `{}`", case.condition.0),
+        ),
+        (
+            order.key.pass != Pass::Honest,
+            format!("pass `{}`", order.key.pass.name()),
+        ),
+        (case.precision.is_some(), "a precision".into()),
+        (
+            !case.parameters.is_empty(),
+            "parameters of a workload".into(),
+        ),
+    ];
+    match wishes.into_iter().find(|(asked, _)| *asked) {
+        Some((_, what)) => Err(unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+fn unsupported(what: impl std::fmt::Display) -> Failure {
+    Failure::new(
+        FailureCode::Unsupported,
+        format!("this agent has no {what}"),
+    )
+}
+
+/// Hashes of inputs and references.
+fn files_of(order: &RepeatOrder) -> Vec<Sha256> {
+    let inputs = match &order.case.inputs.source {
+        InputSource::Files { sets } => sets.concat(),
+        InputSource::Generated { .. } => Vec::new(),
+    };
+    inputs
+        .iter()
+        .chain(&order.outputs.reference)
+        .map(|file| file.sha256)
+        .collect()
+}
+
+/// Drops cached pages of model and library where that is asked for, and says what stayed: pages that
+/// another process maps, or that lie on tmpfs, cannot be dropped.
+pub fn cold_pages(job: &Job) -> Vec<Effective> {
+    if job.order.cold != ColdStart::PageCache {
+        return Vec::new();
+    }
+    let files = job.model_files.iter().chain(&job.library);
+    let left = files.map(|path| drop_pages(path)).sum::<io::Result<u64>>();
+    vec![Effective {
+        name: "cached_bytes_before_load".into(),
+        requested: Some("0".into()),
+        observed: left.ok().map(|bytes| bytes.to_string()),
+    }]
+}
+
+/// Drops the cached pages of a file; returns the bytes that are cached all the same.
+fn drop_pages(path: &Path) -> io::Result<u64> {
+    let file = File::open(path)?;
+    // Pages not yet written to the disk stay.
+    file.sync_data()?;
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+    resident_bytes(&file)
+}
