@@ -20,13 +20,14 @@ use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::make::{self, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
-use crate::plan::backend::RuntimeWish;
 use crate::plan::fixed::Conduct;
 use crate::runtime::cache::Cache;
-use crate::runtime::install::{Installer, Outcome};
+use crate::runtime::install::Installer;
+use crate::runtime::offer::{Consent, Occasion, Offered, runtime_offer};
 use crate::source::Source;
 use crate::store::Store;
 use crate::summary::{CaseSummary, to_json};
+use crate::ui::fetch::Terminal;
 use crate::ui::{cases, print};
 
 const EXAMPLES: &str = "\
@@ -36,9 +37,6 @@ examples:
 
 /// Repeats, windows and warm-ups that keep all of it within 90 s.
 const REPEATS: u32 = 2;
-
-/// What is fetched and how large it is.
-const HOW_LARGE: &str = "ONNX Runtime with this machine's pip (20 to 30 MB)";
 
 const WINDOW: Nanos = Nanos::from_secs(1);
 const WARMUP: Nanos = Nanos::from_secs(2);
@@ -63,9 +61,7 @@ pub fn run(args: &DemoArgs, global: &Global) -> CommandResult {
     let board = find_board(local::NAME)?;
     let (device, runtimes) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
-        let device = inquiry.device().await?;
-        let runtimes = find_runtimes(&device, args.offline, &mut inquiry).await?;
-        Ok((device, runtimes))
+        find_runtimes(args.offline, &mut inquiry).await
     })?;
     for left_out in &runtimes.left_out {
         print::note(format_args!("left out: {left_out}"));
@@ -112,55 +108,60 @@ fn make_models(folder: &Path) -> Result<Vec<Model>, CommandError> {
     sizes.into_iter().map(make).collect()
 }
 
+/// Every runtime that can be used, after fetching one where none is there.
 async fn find_runtimes(
-    device: &DeviceInfo,
     offline: bool,
     inquiry: &mut Inquiry,
-) -> Result<Runtimes, CommandError> {
-    let mut chosen = Vec::new();
+) -> Result<(DeviceInfo, Runtimes), CommandError> {
+    let mut device = inquiry.device().await?;
     let mut left_out = Vec::new();
-    for backend in &device.backends {
-        if backend.simulated {
-            continue;
-        }
-        let name = Some(backend.name.as_str());
+    match fetch(&device, offline)? {
+        Offered::Fetched(_) => device = inquiry.device().await?,
+        Offered::Not(Some(why)) => left_out.push(why),
+        Offered::Not(None) | Offered::NotNeeded => {}
+    }
+    let mut chosen = Vec::new();
+    for backend in device.backends.iter().filter(|backend| !backend.simulated) {
         if backend.built_in || has_usable(backend) {
-            chosen.push(choose(device, name, None, inquiry).await?);
-        } else if offline {
-            left_out.push(format!("{}, because nothing is fetched", backend.name));
-        } else {
-            print::note(format_args!(
-                "fetching {HOW_LARGE}; --offline leaves it out"
+            chosen.push(choose(&device, Some(&backend.name), None, inquiry).await?);
+        } else if left_out.is_empty() {
+            left_out.push(format!(
+                "{}: none is found, and nothing is fetched",
+                backend.name
             ));
-            match fetch_newest(&backend.name) {
-                Ok(wish) => chosen.push(choose(device, name, Some(&wish), inquiry).await?),
-                Err(why) => left_out.push(reason(&backend.name, &why)),
-            }
         }
     }
     if chosen.is_empty() {
         return Err(CommandError::usage("there is no runtime to measure on")
             .hint("`edgedyno runtime install onnxruntime`"));
     }
-    Ok(Runtimes { chosen, left_out })
+    Ok((device, Runtimes { chosen, left_out }))
 }
 
-/// The newest version by this machine's own pip; the file is what is asked for from then on.
-fn fetch_newest(name: &str) -> Result<RuntimeWish, CommandError> {
+/// To start the demo is to agree, so nothing is asked; what is fetched is said.
+fn fetch(device: &DeviceInfo, offline: bool) -> Result<Offered, CommandError> {
     let installer = Installer::new(Cache::from_environment()?);
-    let outcome = installer.install(&name.parse()?, &mut |_| {})?;
-    let (Outcome::Installed(installed) | Outcome::AlreadyThere(installed)) = outcome;
-    Ok(RuntimeWish::File(installed.path))
+    let consent = match offline {
+        true => Consent::Never,
+        false => Consent::Given,
+    };
+    let occasion = Occasion {
+        board: local::NAME,
+        is_chosen: false,
+        is_onnx: true,
+    };
+    Ok(runtime_offer(
+        device,
+        occasion,
+        consent,
+        &installer,
+        &mut Terminal,
+    ))
 }
 
 fn has_usable(backend: &BackendInfo) -> bool {
     let usable = |verdict: &RuntimeVerdict| matches!(verdict, RuntimeVerdict::Usable(_));
     backend.runtimes.iter().any(|found| usable(&found.verdict))
-}
-
-fn reason(name: &str, why: &CommandError) -> String {
-    let hint = why.hint.as_deref().unwrap_or_default();
-    format!("{name}: {}\n  hint: {hint}", why.what)
 }
 
 fn prepare(device: DeviceInfo, models: &[Model], runtimes: &Runtimes) -> Prepared {
@@ -177,6 +178,7 @@ fn prepare(device: DeviceInfo, models: &[Model], runtimes: &Runtimes) -> Prepare
         cases: all,
         conduct: conduct(),
         contents: models.iter().map(|model| model.content.clone()).collect(),
+        unpacked: Vec::new(),
         library: None,
         save_outputs: None,
         built_in_note: None,
