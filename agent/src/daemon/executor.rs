@@ -45,8 +45,19 @@ pub async fn run(daemon: Rc<Daemon>) {
         let Some(_lock) = room_and_right(&daemon, &queued).await else {
             continue;
         };
-        one(&daemon, queued).await;
+        match hand_over(&daemon, &queued) {
+            Ok(true) => daemon.tell(queued.store, News::Sealed),
+            Ok(false) => one(&daemon, queued).await,
+            Err(why) => wait_for_room(&daemon, &queued, &why).await,
+        }
     }
+}
+
+async fn wait_for_room(daemon: &Daemon, queued: &Queued, why: &io::Error) {
+    tracing::warn!("a repeat waits: {why}");
+    let text = format!("the board has no room for a repeat: {why}");
+    daemon.tell(queued.store, News::Event(Event::Waiting(text)));
+    sleep(RETRY).await;
 }
 
 /// Waits for room in the spool and for the right to measure; `None` when the queue changed meanwhile.
@@ -93,10 +104,7 @@ async fn one(daemon: &Daemon, queued: Queued) {
             true
         }
         Err(why) => {
-            tracing::error!("no folder for a repeat: {why}");
-            let text = format!("the board has no room for a repeat: {why}");
-            daemon.tell(queued.store, News::Event(Event::Waiting(text)));
-            sleep(RETRY).await;
+            wait_for_room(daemon, &queued, &why).await;
             false
         }
     };
@@ -106,15 +114,25 @@ async fn one(daemon: &Daemon, queued: Queued) {
     }
 }
 
-/// A folder on tmpfs, else on disk, which is said. An attempt that could not be recovered yet is, first.
-fn folder_for(daemon: &Daemon, header: &SegmentHeader) -> io::Result<(RepeatFolder, bool)> {
-    let stem = header.key.file_stem();
+/// Hands over an attempt under the same key that an earlier daemon left and could not hand over then.
+///
+/// # Errors
+/// When it still cannot be: the order waits, since running it would throw the attempt away.
+fn hand_over(daemon: &Daemon, queued: &Queued) -> io::Result<bool> {
+    let stem = queued.order.key.file_stem();
     for base in daemon.repeat_folders() {
-        if base.join(&stem).join("log").exists() {
-            recover::one(daemon, &base.join(&stem))?;
-            return Err(io::Error::other("an earlier attempt was recovered"));
+        let path = base.join(&stem);
+        if path.join("log").exists() {
+            recover::one(daemon, &path)?;
+            return Ok(true);
         }
     }
+    Ok(false)
+}
+
+/// A folder on tmpfs, else on disk, which is said.
+fn folder_for(daemon: &Daemon, header: &SegmentHeader) -> io::Result<(RepeatFolder, bool)> {
+    let stem = header.key.file_stem();
     let spill = daemon.folders.state.join("spill");
     let [memory, disk] = daemon.repeat_folders();
     match RepeatFolder::create(&memory, &spill, header) {

@@ -28,7 +28,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
     // The first use makes store, state folder and caches.
     run(&sandbox, &once)?;
     let (mut started, mut found, mut walls) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..effort.choose(2, 10) {
+    for _ in 0..effort.choose(2, 12) {
         wait_until_daemon_left(&sandbox)?;
         for costs in [&mut started, &mut found] {
             let measured = run(&sandbox, &once)?;

@@ -30,7 +30,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let mut store = new_store(&folder.path().join("store"))?;
     let mut rates = Vec::new();
-    for repeat in 0..effort.choose(2, 10) {
+    for repeat in 0..effort.choose(4, 20) {
         let header = header(&store, repeat)?;
         let begin = Monotonic.now();
         let mut segment = store.segment(&header)?;

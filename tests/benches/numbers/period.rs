@@ -16,7 +16,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
     let trials = effort.choose("100000", "1000000");
     let sandbox = sandbox();
     let (mut periods, mut reads) = (Vec::new(), Vec::new());
-    for _ in 0..effort.choose(2, 10) {
+    for _ in 0..effort.choose(4, 12) {
         let words = [
             "no.model",
             "--backend",
