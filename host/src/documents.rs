@@ -1,15 +1,21 @@
-//! The JSON documents of the reading commands, apart from the summary's own.
+//! The JSON documents of the commands, apart from the summary's own.
 //!
 //! Each names its form in `document`; `docs/schema/` describes them and tests hold them to it.
 
 use edgedyno_shared::ids::RunId;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
+use crate::model::info::ModelInfo;
+use crate::model::make::{Made, NETWORKS, Network};
+use crate::runtime::cache::Installed;
+use crate::runtime::listing::{Listing, Verdict};
 use crate::store::rows::RunRow;
 use crate::store::{Result, Store};
-use crate::summary::CaseSummary;
+use crate::summary::{CaseSummary, to_json};
+use crate::ui::demo::Shown;
 
 /// `runs list --json`, `runs show --json`.
 pub fn runs(store: &Store, runs: &[RunRow]) -> Result<Value> {
@@ -86,6 +92,71 @@ pub fn exported(run: &RunId, format: &str, output: &Output) -> Value {
     })
 }
 
+/// `demo --json`: the networks, every case in full, and what was left out.
+pub fn demo(shown: &Shown<'_>) -> Value {
+    json!({
+        "document": "edgedyno/demo/1",
+        "run": shown.run.0,
+        "networks": shown.networks,
+        "cases": to_json(shown.cases)["cases"],
+        "left_out": shown.left_out,
+    })
+}
+
+/// `model info --json`.
+pub fn model(info: &ModelInfo) -> Value {
+    titled("edgedyno/model/1", info)
+}
+
+/// `model make --json` without a kind.
+pub fn kinds() -> Value {
+    let kind = |network: &Network| {
+        let sizes = network.defaults.named().into_iter();
+        let sizes: serde_json::Map<_, _> = sizes
+            .map(|(name, size)| (name.to_owned(), size.into()))
+            .collect();
+        json!({ "kind": network.name, "about": network.about, "sizes": sizes })
+    };
+    json!({
+        "document": "edgedyno/kinds/1",
+        "kinds": NETWORKS.iter().map(kind).collect::<Vec<_>>(),
+    })
+}
+
+/// `model make KIND --json`.
+pub fn made(network: &Network, made: &Made) -> Value {
+    let mut value = titled("edgedyno/made/1", made);
+    value["kind"] = network.name.into();
+    value
+}
+
+/// `runtime list --json`.
+pub fn runtimes(listing: &Listing) -> Value {
+    titled("edgedyno/runtimes/1", listing)
+}
+
+/// `runtime install --json`: what was installed, whether now, and whether it opens here.
+pub fn installed(installed: &Installed, is_new: bool, verdict: &Verdict) -> Value {
+    let mut value = titled("edgedyno/installed/1", installed);
+    value["newly_installed"] = is_new.into();
+    value["here"] = plain(verdict);
+    value
+}
+
+/// The members of a value after the name of its form.
+fn titled(document: &str, value: impl Serialize) -> Value {
+    let mut titled = json!({ "document": document });
+    if let (Some(all), Value::Object(members)) = (titled.as_object_mut(), plain(value)) {
+        all.extend(members);
+    }
+    titled
+}
+
+/// Our own types have text for keys, which is all that could fail.
+fn plain(value: impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
 /// A moment as text in UTC; none when it is outside the calendar.
 pub fn utc(unix_ns: i64) -> Option<String> {
     let at = jiff::Timestamp::from_nanosecond(unix_ns.into()).ok()?;
@@ -101,7 +172,7 @@ mod tests {
     use crate::source::Source;
     use crate::store::sample::{CASE, run_id};
     use crate::summary::tests::{hand_worked, view};
-    use crate::summary::{schema, summarise, to_json};
+    use crate::summary::{schema, summarise};
 
     /// The document fits `docs/schema/NAME.json`, and the schema refuses a document without its parts.
     fn fits(name: &str, document: &Value) {

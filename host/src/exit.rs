@@ -63,6 +63,29 @@ impl Exit {
     }
 }
 
+/// What each code means to a user, for the documentation.
+pub const MEANINGS: [(Exit, &str); 10] = [
+    (Exit::GOOD, "good"),
+    (Exit::UNEXPECTED, "cannot analyse, or an unexpected error"),
+    (Exit::USAGE, "bad argument, missing file, unknown name"),
+    (
+        Exit::NOTHING_MEASURED,
+        "no case has a measured trial, or the window could not be filled",
+    ),
+    (Exit::BOARD, "board unreachable or agent failed"),
+    (Exit::GATE, "a gate tripped"),
+    (Exit::INVALID, "measured, but invalid, unless `--force`"),
+    (
+        Exit::INCOMPATIBLE,
+        "incompatible versions (agent, store, file)",
+    ),
+    (
+        Exit::SOME_FAILED,
+        "measured, but some cases have only failure rows",
+    ),
+    (Exit::INTERRUPTED, "interrupted"),
+];
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.0)

@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use crate::cli::Global;
+use crate::documents;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::info::ModelInfo;
-use crate::model::make::{self, Made, MakeError, NETWORKS, Network, Options, Size, Weights};
+use crate::model::make::{self, MakeError, NETWORKS, Options, Size, Weights};
 use crate::near;
 use crate::ui::{self, print};
 
@@ -104,7 +104,7 @@ pub fn run(args: &ModelArgs, global: &Global) -> CommandResult {
 fn info(model: &Path, json: bool) -> CommandResult {
     let info = ModelInfo::read(model)?;
     match json {
-        true => print::json(&serde_json::to_value(&info).map_err(anyhow::Error::from)?),
+        true => print::json(&documents::model(&info)),
         false => print::result(ui::model::info(&info)),
     }
     Ok(Exit::GOOD)
@@ -118,20 +118,10 @@ fn list(args: &MakeArgs, json: bool) -> CommandResult {
         );
     }
     match json {
-        true => {
-            print::json(&json!({ "kinds": NETWORKS.iter().map(kind_value).collect::<Vec<_>>() }))
-        }
+        true => print::json(&documents::kinds()),
         false => print::result(ui::model::networks()),
     }
     Ok(Exit::GOOD)
-}
-
-fn kind_value(network: &Network) -> Value {
-    let sizes = network.defaults.named().into_iter();
-    let sizes: serde_json::Map<_, _> = sizes
-        .map(|(name, size)| (name.to_owned(), size.into()))
-        .collect();
-    json!({ "kind": network.name, "about": network.about, "sizes": sizes })
 }
 
 fn make_one(kind: &str, args: &MakeArgs, json: bool) -> CommandResult {
@@ -145,16 +135,10 @@ fn make_one(kind: &str, args: &MakeArgs, json: bool) -> CommandResult {
     }
     let made = network.make(&args.options(), &path)?;
     match json {
-        true => print::json(&made_value(network, &made)?),
+        true => print::json(&documents::made(network, &made)),
         false => print::result(ui::model::made(network, &made, args.dynamic)),
     }
     Ok(Exit::GOOD)
-}
-
-fn made_value(network: &Network, made: &Made) -> Result<Value, CommandError> {
-    let mut value = serde_json::to_value(made).map_err(anyhow::Error::from)?;
-    value["kind"] = network.name.into();
-    Ok(value)
 }
 
 impl MakeArgs {

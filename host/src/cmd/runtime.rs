@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use edgedyno_shared::device::RuntimeFound;
-use serde_json::{Value, json};
 
 use super::run::inventory::{Inquiry, find_board};
 use crate::board::local;
 use crate::cli::Global;
 use crate::cmd::block_on;
+use crate::documents;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::runtime::Spec;
 use crate::runtime::cache::{Cache, Entry, Installed};
@@ -92,7 +92,7 @@ fn list(board: &str, json: bool) -> CommandResult {
     };
     let listing = Listing::of(board, &device, broken);
     match json {
-        true => print::json(&serde_json::to_value(&listing).map_err(anyhow::Error::from)?),
+        true => print::json(&documents::runtimes(&listing)),
         false => print::result(ui::runtime::listing(&listing)),
     }
     Ok(Exit::GOOD)
@@ -129,7 +129,7 @@ fn install(args: &InstallArgs, json: bool) -> CommandResult {
     };
     let verdict = try_out(installed)?;
     match json {
-        true => print::json(&installed_value(installed, is_new, &verdict)?),
+        true => print::json(&documents::installed(installed, is_new, &verdict)),
         false => print::result(ui::runtime::installed(installed, is_new, &verdict)),
     }
     match &verdict {
@@ -170,15 +170,4 @@ fn unusable(installed: &Installed, reason: &str, hint: Option<&str>) -> CommandE
     );
     let error = CommandError::new(Exit::UNEXPECTED, what).cause(reason);
     error.hint_if(hint.map(str::to_owned))
-}
-
-fn installed_value(
-    installed: &Installed,
-    is_new: bool,
-    verdict: &Verdict,
-) -> Result<Value, CommandError> {
-    let mut value = serde_json::to_value(installed).map_err(anyhow::Error::from)?;
-    value["newly_installed"] = json!(is_new);
-    value["verdict"] = serde_json::to_value(verdict).map_err(anyhow::Error::from)?;
-    Ok(value)
 }

@@ -104,6 +104,11 @@ impl Cache {
         self.root.join("runtimes")
     }
 
+    /// The folder for networks that the tool makes for itself.
+    pub fn models(&self) -> PathBuf {
+        self.root.join("models")
+    }
+
     pub(super) fn folder(&self, package: &str, version: &str) -> PathBuf {
         self.runtimes().join(package).join(version)
     }

@@ -60,8 +60,8 @@ pub enum Offered {
     NotNeeded,
     /// It was fetched: the board has to be asked again what it has.
     Fetched(Outcome),
-    /// It was not; the reason, for a note, where the user can do something about it.
-    Not(Option<String>),
+    /// It was not; the reason, unless it is the user's own will.
+    Not(Option<RuntimeError>),
 }
 
 /// Offers to fetch an ONNX Runtime when this machine has none that can be used.
@@ -83,9 +83,9 @@ pub fn runtime_offer(
         Consent::Ask | Consent::Given => {}
     }
     if !installer.has_pip() {
-        let python = installer.python.clone();
-        let reason = RuntimeError::NoPip { program: python };
-        return Offered::Not(Some(format!("{reason}: {}", reason.hint())));
+        return Offered::Not(Some(RuntimeError::NoPip {
+            program: installer.python.clone(),
+        }));
     }
     if consent == Consent::Ask && !with.asks(&question(installer)) {
         remember_no(&installer.cache);
@@ -93,7 +93,7 @@ pub fn runtime_offer(
     }
     match with.fetches(installer, &Spec::any(OFFERED)) {
         Ok(outcome) => Offered::Fetched(outcome),
-        Err(why) => Offered::Not(Some(format!("{why}: {}", why.hint()))),
+        Err(why) => Offered::Not(Some(why)),
     }
 }
 
@@ -326,7 +326,7 @@ mod tests {
         let Offered::Not(Some(reason)) = offered else {
             panic!("{offered:?}")
         };
-        assert!(reason.contains("no network"), "{reason}");
+        assert!(reason.to_string().contains("no network"), "{reason}");
         assert_eq!(
             (user.asked.len(), user.fetched.as_slice()),
             (0, &["onnxruntime".to_owned()][..])
@@ -349,7 +349,7 @@ mod tests {
             let Offered::Not(Some(reason)) = offered else {
                 panic!("{offered:?}")
             };
-            assert!(reason.contains("python3-pip"), "{reason}");
+            assert!(reason.hint().contains("python3-pip"), "{reason}");
             assert!(user.asked.is_empty());
         }
     }

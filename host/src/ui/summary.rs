@@ -354,7 +354,9 @@ fn failures(summary: &CaseSummary) -> Option<String> {
 }
 
 fn failure(failed: &Failed) -> String {
-    let stage = failed.stage.map_or_else(String::new, |stage| format!("in {} ", stage.name()));
+    let stage = failed
+        .stage
+        .map_or_else(String::new, |stage| format!("in {} ", stage.name()));
     let attempt = match failed.attempt {
         0 => String::new(),
         n => format!(", attempt {n},"),

@@ -73,7 +73,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
         let mut device = inquiry.device().await?;
         match offer_runtime(args, &device) {
             Offered::Fetched(_) => device = inquiry.device().await?,
-            Offered::Not(Some(why)) => print::note(format_args!("note: {why}")),
+            Offered::Not(Some(why)) => print::note(format_args!("note: {why}; {}", why.hint())),
             Offered::Not(None) | Offered::NotNeeded => {}
         }
         let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await?;
