@@ -7,6 +7,7 @@ use crate::export::ExportError;
 use crate::fields::UnknownField;
 use crate::model::error::ModelError;
 use crate::model::make::MakeError;
+use crate::model::tensors::TensorError;
 use crate::runtime::error::RuntimeError;
 use crate::source::SourceError;
 use crate::store::{ErrorClass, StoreError};
@@ -229,6 +230,12 @@ impl From<ModelError> for CommandError {
     fn from(error: ModelError) -> Self {
         let hint = error.hint();
         Self::of_error(Exit::USAGE, &error).hint(hint)
+    }
+}
+
+impl From<TensorError> for CommandError {
+    fn from(error: TensorError) -> Self {
+        Self::of_error(Exit::USAGE, &error).hint(error.hint())
     }
 }
 
