@@ -269,7 +269,6 @@ fn a_second_daemon_on_one_state_folder_is_refused() {
 }
 
 #[test]
-#[ignore = "bug: the error that the agent's socket cannot be reached has no hint"]
 fn a_state_folder_that_cannot_be_written_is_said() {
     let mut sandbox = Sandbox::new();
     let model = small_model(&sandbox);

@@ -57,7 +57,11 @@ impl ConnectError {
             Self::Link(LinkError::Incompatible { .. }) => {
                 Some("host and agent must be of the same build: `board update`".into())
             }
-            Self::Start { .. } | Self::Socket { .. } | Self::Link(_) => None,
+            Self::Start { .. } => Some("EDGEDYNO_AGENT names the program that is started".into()),
+            Self::Socket { .. } => Some(
+                "see that the folder can be used, or set EDGEDYNO_AGENT_STATE to another".into(),
+            ),
+            Self::Link(_) => Some("agent.log in the agent's state folder may say more".into()),
         }
     }
 }
