@@ -35,7 +35,13 @@ pub struct Global {
     #[arg(long, global = true)]
     pub json: bool,
     /// Folder of the store; without it the nearest .edgedyno upward
-    #[arg(long, global = true, value_name = "DIR", env = "EDGEDYNO_STORE")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "EDGEDYNO_STORE",
+        hide_env_values = true
+    )]
     pub store: Option<PathBuf>,
     /// Say more on stderr; twice for even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -172,6 +178,67 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());
+    }
+
+    #[test]
+    fn the_page_of_the_command_line_is_what_help_says() {
+        crate::golden::check("docs/cli.md", &page());
+    }
+
+    fn page() -> String {
+        let mut out = String::from(PAGE_HEAD);
+        for (exit, meaning) in crate::exit::MEANINGS {
+            out += &format!("| {} | {meaning} |\n", exit.code());
+        }
+        let mut root = Cli::command().term_width(100);
+        root.build();
+        for command in root.get_subcommands().filter(|c| !c.is_hide_set()) {
+            section(command, "edgedyno", &mut out);
+        }
+        out
+    }
+
+    const PAGE_HEAD: &str = "\
+# The command line
+
+This page is made from the program's own help; `edgedyno COMMAND --help` says the same. Results go to
+stdout, everything else to stderr; `--json` works with every command and its documents have schemas in
+[schema/](schema/). `--store DIR` or `EDGEDYNO_STORE` names the store, else it is the nearest `.edgedyno/`
+upward, made here by the first measurement.
+
+## Exit codes
+
+When several hold, the first of 130, 7, 4, 2, 1, 3, 5, 6, 8 counts.
+
+| code | meaning |
+|---|---|
+";
+
+    fn section(command: &clap::Command, parent: &str, out: &mut String) {
+        let name = format!("{parent} {}", command.get_name());
+        let nested: Vec<&clap::Command> = command
+            .get_subcommands()
+            .filter(|c| c.get_name() != "help")
+            .collect();
+        if nested.is_empty() {
+            let help = command
+                .clone()
+                .term_width(100)
+                .bin_name(&name)
+                .render_long_help();
+            let help: Vec<String> = help
+                .to_string()
+                .lines()
+                .map(|line| line.trim_end().to_owned())
+                .collect();
+            *out += &format!(
+                "\n## `{name}`\n\n```text\n{}\n```\n",
+                help.join("\n").trim_end()
+            );
+        }
+        nested
+            .into_iter()
+            .for_each(|command| section(command, &name, out));
     }
 
     #[test]

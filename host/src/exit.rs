@@ -7,6 +7,7 @@ use crate::export::ExportError;
 use crate::fields::UnknownField;
 use crate::model::error::ModelError;
 use crate::model::make::MakeError;
+use crate::model::tensors::TensorError;
 use crate::runtime::error::RuntimeError;
 use crate::source::SourceError;
 use crate::store::{ErrorClass, StoreError};
@@ -61,6 +62,29 @@ impl Exit {
         self.0
     }
 }
+
+/// What each code means to a user, for the documentation.
+pub const MEANINGS: [(Exit, &str); 10] = [
+    (Exit::GOOD, "good"),
+    (Exit::UNEXPECTED, "cannot analyse, or an unexpected error"),
+    (Exit::USAGE, "bad argument, missing file, unknown name"),
+    (
+        Exit::NOTHING_MEASURED,
+        "no case has a measured trial, or the window could not be filled",
+    ),
+    (Exit::BOARD, "board unreachable or agent failed"),
+    (Exit::GATE, "a gate tripped"),
+    (Exit::INVALID, "measured, but invalid, unless `--force`"),
+    (
+        Exit::INCOMPATIBLE,
+        "incompatible versions (agent, store, file)",
+    ),
+    (
+        Exit::SOME_FAILED,
+        "measured, but some cases have only failure rows",
+    ),
+    (Exit::INTERRUPTED, "interrupted"),
+];
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
@@ -206,6 +230,12 @@ impl From<ModelError> for CommandError {
     fn from(error: ModelError) -> Self {
         let hint = error.hint();
         Self::of_error(Exit::USAGE, &error).hint(hint)
+    }
+}
+
+impl From<TensorError> for CommandError {
+    fn from(error: TensorError) -> Self {
+        Self::of_error(Exit::USAGE, &error).hint(error.hint())
     }
 }
 

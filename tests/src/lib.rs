@@ -9,6 +9,7 @@ pub mod assets;
 pub mod bench;
 pub mod binaries;
 pub mod clock;
+pub mod commands;
 pub mod deny;
 pub mod leftovers;
 pub mod process;

@@ -244,6 +244,7 @@ fn prepare(
     }
     let contents = networks.iter().map(|network| network.model.content.clone());
     Prepared {
+        unpacked: Vec::new(),
         board: local::NAME.into(),
         device,
         cases,

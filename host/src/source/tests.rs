@@ -72,7 +72,10 @@ fn a_file_that_is_no_profile_is_refused_with_reasons() {
     assert_eq!(newer.class(), ErrorClass::Incompatible);
     let missing = Source::open("missing.json", None, dir.path()).unwrap_err();
     assert!(matches!(missing, SourceError::Unreadable { .. }));
-    assert_eq!(missing.class(), ErrorClass::Argument);
+    let told = crate::exit::CommandError::from(missing);
+    assert_eq!(told.exit, crate::exit::Exit::USAGE);
+    assert!(told.what.contains("missing.json"), "{told:?}");
+    assert_eq!(told.causes.len(), 1, "{told:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub fn text(cases: &[CaseSummary]) -> String {
     for axis in &telling {
         table = table.text(axis);
     }
-    for title in ["first run", "n", "p50", "p99", "rate", "findings"] {
+    for title in ["first run", "n", "p50", "p99", "findings"] {
         table = table.figure(title);
     }
     for (summary, axes) in cases.iter().zip(&axes) {
@@ -30,8 +30,15 @@ pub fn text(cases: &[CaseSummary]) -> String {
     table.render()
 }
 
+/// Axes, with the version of a runtime behind the name of its backend: one column says both.
 fn axes_of(summary: &CaseSummary) -> BTreeMap<String, String> {
-    axes(&Case::from(&summary.case)).into_iter().collect()
+    let case = Case::from(&summary.case);
+    let mut axes: BTreeMap<String, String> = axes(&case).into_iter().collect();
+    if let Some(version) = axes.remove("runtime") {
+        let named = format!("{} {version}", case.backend);
+        axes.insert("backend".into(), named);
+    }
+    axes
 }
 
 /// Names of axes on which the cases differ.
@@ -50,7 +57,7 @@ fn value(axes: &BTreeMap<String, String>, axis: &str) -> String {
         .unwrap_or_else(|| units::UNKNOWN.into())
 }
 
-fn figures(summary: &CaseSummary) -> [String; 6] {
+fn figures(summary: &CaseSummary) -> [String; 5] {
     let latency = summary.latency.as_ref();
     let quantile = |pick: fn(&crate::summary::Latency) -> crate::stats::summary::Quantile| {
         let Some(q) = latency.map(pick) else {
@@ -64,7 +71,6 @@ fn figures(summary: &CaseSummary) -> [String; 6] {
         latency.map_or_else(|| "failed".into(), crate::summary::Latency::count_text),
         quantile(|l| l.distribution.p50),
         quantile(|l| l.distribution.p99),
-        units::hertz(latency.and_then(|l| l.rate_hz)),
         findings(summary),
     ]
 }
@@ -73,7 +79,8 @@ fn findings(summary: &CaseSummary) -> String {
     let count = |level: Level| summary.findings.iter().filter(|f| f.level == level).count();
     match (count(Level::Invalid), count(Level::Warning)) {
         (0, 0) => "none".into(),
-        (0, warnings) => format!("{warnings} warn"),
+        (0, 1) => "1 warning".into(),
+        (0, warnings) => format!("{warnings} warnings"),
         (invalid, _) => format!("{invalid} invalid"),
     }
 }

@@ -35,6 +35,14 @@ pub(in crate::cmd) fn execute(
     global: &Global,
 ) -> Result<(Source, DriveEnd), CommandError> {
     let mut store = open_for_writing(global)?;
+    for file in &prepared.unpacked {
+        file.write().map_err(|why| {
+            let what = format!("`{}` cannot be written", file.path.display());
+            CommandError::usage(what)
+                .because(why)
+                .hint("choose another place with --store DIR")
+        })?;
+    }
     let run = match how {
         Begin::Resume(run) => run.clone(),
         Begin::New { command, tags } => begin(&store, prepared, command, tags)?,

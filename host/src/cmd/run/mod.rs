@@ -110,7 +110,7 @@ pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
             let (prepared, run) = resume::resume(run, global)?;
             (prepared, Some(run))
         }
-        None => (prepare::prepare(args)?, None),
+        None => (prepare::prepare(args, global)?, None),
     };
     if let Some(note) = &prepared.built_in_note {
         print::note(format_args!("note: {note}"));

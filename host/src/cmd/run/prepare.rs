@@ -10,16 +10,18 @@ use edgedyno_shared::order::{ColdStart, OutputWish};
 use super::inventory::{Inquiry, find_board};
 use super::{RunArgs, outputs};
 use crate::board::content::Content;
-use crate::cmd::block_on;
+use crate::cli::Global;
+use crate::cmd::{block_on, here};
 use crate::exit::CommandError;
 use crate::model::{identify, inspect};
 use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
-use crate::plan::feed::{self, Feed};
+use crate::plan::feed::{self, Feed, Unpacked};
 use crate::plan::fixed::Conduct;
 use crate::runtime::cache::Cache;
 use crate::runtime::install::Installer;
 use crate::runtime::offer::{Consent, Occasion, Offered, runtime_offer};
+use crate::store::Store;
 use crate::ui::fetch::Terminal;
 use crate::ui::print;
 
@@ -30,6 +32,8 @@ pub(in crate::cmd) struct Prepared {
     pub(in crate::cmd) cases: Vec<Case>,
     pub(in crate::cmd) conduct: Conduct,
     pub(in crate::cmd) contents: Vec<Content>,
+    /// Files of contents that are still to be written.
+    pub(in crate::cmd) unpacked: Vec<Unpacked>,
     /// Path on the board of the library to load.
     pub(in crate::cmd) library: Option<String>,
     pub(in crate::cmd) save_outputs: Option<PathBuf>,
@@ -44,13 +48,14 @@ pub(in crate::cmd) struct Model {
     pub(in crate::cmd) content: Content,
 }
 
-pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
+pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, CommandError> {
     let path = args.model.as_deref().unwrap_or(Path::new(""));
     let model = read_model(path)?;
     let scenario = check::scenario(&args.scenario)?;
     let shapes = args.shapes.sorted()?;
     let options = args.runtime.sorted()?;
-    let feed = Feed::resolve(&args.inputs)?;
+    let inputs = Store::find_or_new(global.store(), &here()?).join("inputs");
+    let feed = Feed::resolve(&args.inputs, &inputs)?;
     let (reference, reference_contents) = match &args.reference {
         Some(folder) => feed::references(folder)?,
         None => Default::default(),
@@ -121,6 +126,7 @@ pub(super) fn prepare(args: &RunArgs) -> Result<Prepared, CommandError> {
             seed: args.inputs.seed,
         },
         contents,
+        unpacked: feed.unpacked,
         library: chosen.runtime.map(|(path, _)| path),
         save_outputs: args.save_outputs.clone(),
         built_in_note: chosen.note,

@@ -55,6 +55,7 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
             .collect(),
         conduct: conduct(first, &run.plan),
         contents,
+        unpacked: Vec::new(),
         library,
         save_outputs: run.plan["save_outputs"].as_str().map(PathBuf::from),
         built_in_note: None,
