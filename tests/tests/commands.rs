@@ -623,26 +623,3 @@ fn a_demo_without_pip_says_what_it_left_out() {
     all.sort_unstable();
     assert_eq!(all, [1, 1, 2, 2]);
 }
-
-// --- help
-
-#[test]
-fn every_command_helps_with_an_example() {
-    let sandbox = Sandbox::new();
-    for words in [
-        &["model"][..],
-        &["model", "info"],
-        &["model", "make"],
-        &["runtime"],
-        &["runtime", "list"],
-        &["runtime", "install"],
-        &["demo"],
-    ] {
-        let help = sandbox.edgedyno([words, &["--help"]].concat()).ok().stdout;
-        let example = format!("edgedyno {}", words.join(" "));
-        assert!(
-            help.contains("examples:") && help.contains(&example),
-            "{words:?}: {help}"
-        );
-    }
-}
