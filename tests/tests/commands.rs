@@ -1,7 +1,5 @@
 //! `model`, `runtime`, `demo` and the offer of `run`, end to end.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
