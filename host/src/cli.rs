@@ -188,7 +188,7 @@ mod tests {
     fn page() -> String {
         let mut out = String::from(PAGE_HEAD);
         for (exit, meaning) in crate::exit::MEANINGS {
-            out += &format!("| {} | {meaning} |\n", exit.code());
+            out.extend([format!("| {} | {meaning} |\n", exit.code())]);
         }
         let mut root = Cli::command().term_width(100);
         root.build();
@@ -231,10 +231,9 @@ When several hold, the first of 130, 7, 4, 2, 1, 3, 5, 6, 8 counts.
                 .lines()
                 .map(|line| line.trim_end().to_owned())
                 .collect();
-            *out += &format!(
-                "\n## `{name}`\n\n```text\n{}\n```\n",
-                help.join("\n").trim_end()
-            );
+            let help = help.join("\n");
+            let help = help.trim_end();
+            out.extend([format!("\n## `{name}`\n\n```text\n{help}\n```\n")]);
         }
         nested
             .into_iter()

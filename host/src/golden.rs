@@ -23,3 +23,19 @@ pub(crate) fn check(relative: &str, made: &str) {
          run the test with EDGEDYNO_REWRITE=1 and look at the change"
     );
 }
+
+/// The document fits `docs/schema/NAME.json`, and the schema refuses a document without its parts.
+pub(crate) fn fits(name: &str, document: &serde_json::Value) {
+    let text = std::fs::read_to_string(path(&format!("docs/schema/{name}.json"))).unwrap();
+    let schema = serde_json::from_str(&text).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}");
+    assert!(
+        !validator.is_valid(&serde_json::json!({})),
+        "{name} takes anything"
+    );
+}

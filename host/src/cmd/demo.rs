@@ -244,12 +244,12 @@ fn prepare(
     }
     let contents = networks.iter().map(|network| network.model.content.clone());
     Prepared {
-        unpacked: Vec::new(),
         board: local::NAME.into(),
         device,
         cases,
         conduct: conduct(),
         contents: contents.collect(),
+        unpacked: Vec::new(),
         library: None,
         save_outputs: None,
         built_in_note: None,

@@ -35,6 +35,7 @@ fn indented(text: &str) -> String {
 
 fn value(error: &CommandError) -> Value {
     json!({
+        "document": "edgedyno/error/1",
         "error": {
             "exit": error.exit.code(),
             "what": error.what,
@@ -60,5 +61,12 @@ mod tests {
              cause: the file ends after 12 bytes\n  hint: download it again"
         );
         assert_eq!(value(&error)["error"]["exit"], 2);
+    }
+
+    #[test]
+    fn the_document_of_an_error_fits_its_schema() {
+        let error = CommandError::usage("no").cause("why");
+        crate::golden::fits("error", &value(&error));
+        crate::golden::fits("error", &value(&error.hint("next")));
     }
 }

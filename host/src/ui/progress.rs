@@ -43,14 +43,11 @@ impl ProgressLine {
         match event {
             DriveEvent::Started(_) => self.show("started".into()),
             DriveEvent::Progress(progress) => self.show(describe(progress, self.window)),
-            DriveEvent::Stored { how, failure, .. } => {
+            DriveEvent::Stored { key, how, failure } => {
                 self.done += usize::from(*how != Ended::Lost);
                 if let Some((stage, failure)) = failure {
-                    let repeat = self.done;
-                    self.say(&format!(
-                        "repeat {repeat} failed in {}: {failure}",
-                        stage.name()
-                    ));
+                    let (repeat, stage) = (key.repeat, stage.name());
+                    self.say(&format!("repeat {repeat} failed in {stage}: {failure}"));
                 }
             }
             DriveEvent::Waiting(why) => self.say(&format!("waiting: {why}")),

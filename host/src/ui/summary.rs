@@ -184,14 +184,14 @@ fn repeats(summary: &CaseSummary) -> Option<String> {
     for figures in &summary.repeats {
         let attempt = match figures.attempt {
             0 => String::new(),
-            n => format!(", attempt {}", n + 1),
+            n => format!(", attempt {n}"),
         };
         let pass = match figures.pass {
             Pass::Honest => "",
             Pass::Attributed => ", attributed",
         };
         table.row([
-            format!("{}{attempt}{pass}", figures.repeat + 1),
+            format!("{}{attempt}{pass}", figures.repeat),
             figures.outcome.to_string(),
             units::count(figures.trials),
             units::nanoseconds(figures.p50_ns),
@@ -354,10 +354,16 @@ fn failures(summary: &CaseSummary) -> Option<String> {
 }
 
 fn failure(failed: &Failed) -> String {
-    let stage = failed.stage.map_or("", crate::store::rows::StageName::name);
+    let stage = failed
+        .stage
+        .map_or_else(String::new, |stage| format!("in {} ", stage.name()));
+    let attempt = match failed.attempt {
+        0 => String::new(),
+        n => format!(", attempt {n},"),
+    };
     let mut lines = vec![format!(
-        "repeat {} {} in {stage} after {} trials",
-        failed.repeat + 1,
+        "repeat {}{attempt} {} {stage}after {} trials",
+        failed.repeat,
         failed.outcome,
         units::count(failed.trials)
     )];
@@ -371,17 +377,25 @@ fn failure(failed: &Failed) -> String {
     lines.join("\n")
 }
 
+/// Findings, without those that the section of failures has told in full.
 fn findings(summary: &CaseSummary) -> Option<String> {
     let mut table = Table::new().text("finding").text("").text("");
-    for finding in &summary.findings {
-        let repeat = finding
-            .repeat
-            .map(|repeat| format!("repeat {}: ", repeat + 1));
+    let untold = summary
+        .findings
+        .iter()
+        .filter(|f| f.code != "failed_repeat");
+    let mut rows = 0;
+    for finding in untold {
+        let repeat = finding.repeat.map(|repeat| format!("repeat {repeat}"));
+        // Some texts begin with their repeat, because they are read alone elsewhere.
+        let repeat = repeat.filter(|repeat| !finding.text.starts_with(repeat.as_str()));
+        let repeat = repeat.map_or_else(String::new, |repeat| format!("{repeat}: "));
         table.row([
             finding.level.name().to_owned(),
             finding.code.to_owned(),
-            format!("{}{}", repeat.unwrap_or_default(), finding.text),
+            format!("{repeat}{}", finding.text),
         ]);
+        rows += 1;
     }
-    (!summary.findings.is_empty()).then(|| table.render())
+    (rows > 0).then(|| table.render())
 }

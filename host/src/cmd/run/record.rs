@@ -33,6 +33,7 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
         json!({ "sha256": content.sha256.to_string(), "files": files.collect::<Vec<_>>() })
     });
     json!({
+        "document": "edgedyno/plan/1",
         "board": prepared.board,
         "cases": cases.collect::<Vec<_>>(),
         "repeats": prepared.conduct.repeats,
@@ -78,5 +79,55 @@ fn flatten(path: &str, value: &Value, out: &mut Vec<String>) {
         Value::Null => out.push(format!("{path:32} -")),
         Value::String(text) => out.push(format!("{path:32} {text}")),
         leaf => out.push(format!("{path:32} {leaf}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::device::DeviceInfo;
+    use edgedyno_shared::ids::{BootId, BuildId, Sha256};
+
+    use super::*;
+    use crate::board::content::Content;
+    use crate::plan::fixed::tests::{case, conduct};
+
+    #[test]
+    fn a_plan_fits_its_schema_and_says_where_contents_lie() {
+        let device = DeviceInfo {
+            agent_version: String::new(),
+            build: BuildId(String::new()),
+            boot: BootId(1),
+            os: String::new(),
+            arch: String::new(),
+            cpus: Vec::new(),
+            allowed_cpus: Vec::new(),
+            memory_total: None,
+            facts: Vec::new(),
+            backends: Vec::new(),
+        };
+        let plan = plan_value(&Prepared {
+            board: "local".into(),
+            device,
+            cases: vec![case(1), case(2)],
+            conduct: conduct(3, 7),
+            contents: vec![Content {
+                sha256: Sha256([1; 32]),
+                files: vec![("m".into(), "m.onnx".into())],
+            }],
+            unpacked: Vec::new(),
+            library: None,
+            save_outputs: None,
+            built_in_note: None,
+        });
+        crate::golden::fits("plan", &plan);
+        let path = plan["contents"][0]["files"][0]["path"].as_str();
+        assert!(path.is_some_and(|path| path.starts_with('/')));
+        let mut lines = Vec::new();
+        flatten("", &plan, &mut lines);
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.starts_with("cases.1.axes.threads "))
+        );
     }
 }
