@@ -171,7 +171,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         for (key, answer) in keys.into_iter().zip(answers) {
             match answer {
                 OrderAnswer::Accepted | OrderAnswer::Known => self.driver.progress.begin(key),
-                OrderAnswer::Refused(why) if why.code == FailureCode::Backpressured => {
+                OrderAnswer::Refused(why) if passes_by_itself(why.code) => {
                     (self.driver.tell)(DriveEvent::Waiting(why.detail));
                     self.not_before = Some(Instant::now() + PATIENCE);
                 }
@@ -271,4 +271,9 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         }
         (self.driver.tell)(DriveEvent::Stored { key, how, failure });
     }
+}
+
+/// No room for the moment, or an agent that is leaving: asking again later is the answer.
+fn passes_by_itself(code: FailureCode) -> bool {
+    matches!(code, FailureCode::Backpressured | FailureCode::Busy)
 }
