@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use edgedyno_tests::commands::{QUICK, run, small_model};
-use edgedyno_tests::skip::{Need, has};
-use edgedyno_tests::{Output, Sandbox};
+use edgedyno_tests::commands::{QUICK, run, run_line, small_model};
+use edgedyno_tests::skip::{Need, has, skip};
+use edgedyno_tests::{Output, Sandbox, binaries};
 
 /// Says what is wrong, in words that name it, and what to do.
 #[track_caller]
@@ -293,4 +293,36 @@ fn an_error_is_json_when_asked_for() {
         "{error}"
     );
     assert!(output.stderr.contains("hint: "), "{}", output.stderr);
+}
+
+/// The disk fills up in the middle: said, with what is stored kept; room made, the run goes on.
+#[test]
+fn a_full_disk_loses_nothing() {
+    const SCRIPT: &str = r#"
+        mkdir -p "$EDGEDYNO_STORE" && mount -t tmpfs -o size=300k tmpfs "$EDGEDYNO_STORE" || exit 99
+        "$0" "$@"; first=$?
+        mount -o remount,size=16m "$EDGEDYNO_STORE"
+        "$0" run --resume last >&2; second=$?
+        "$0" get last repeats_count
+        echo $first $second"#;
+    let sandbox = Sandbox::new();
+    let model = small_model(&sandbox);
+    let script = ["--option", "latency_us=10", "--option", "phases=12"];
+    let rules = ["--repeat", "3", "--warmup", "2", "--duration", "0.5s"];
+    let line = run_line(&model, "fake", &[&script[..], &rules].concat());
+    let host = binaries().host.to_str().unwrap();
+    let mut args = vec!["--mount", "sh", "-c", SCRIPT, host];
+    args.extend(line.iter().map(String::as_str));
+    let output = sandbox.start("unshare", args).wait();
+    if output.code == 99 || output.stderr.contains("unshare failed") {
+        skip(Need::NetworkNamespace, "file systems cannot be mounted");
+        return;
+    }
+    assert!(output.stderr.contains("no room left"), "{}", output.stderr);
+    assert_eq!(
+        output.stdout.lines().collect::<Vec<_>>(),
+        ["3", "1 0"],
+        "{}",
+        output.stderr
+    );
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use edgedyno_tests::commands::{finding_codes, number, run_line, small_model, summary, text};
+use edgedyno_tests::commands::{finding_codes, make, number, run_line, small_model, summary, text};
 use edgedyno_tests::{Running, Sandbox};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -189,4 +189,26 @@ fn a_killed_worker_costs_its_repeat_alone() {
     );
     assert_eq!(document["cases"][0]["failures"][0]["code"], "killed");
     assert!(records(&sandbox)[&(0, 0)].len() > 4);
+}
+
+/// Repeats of one case must be of one model: another file under the same name is refused.
+#[test]
+fn a_run_goes_on_only_with_the_same_model() {
+    let sandbox = Sandbox::new();
+    let model = small_model(&sandbox);
+    let mut running = start(&sandbox, &model, "2");
+    wait_for_window(&sandbox, &mut running);
+    running.signal(Signal::SIGINT);
+    running.wait().expect_code(130);
+    let resume = ["run", "--resume", "last"];
+
+    let kept = std::fs::read(&model).unwrap();
+    std::fs::remove_file(&model).unwrap();
+    let gone = sandbox.edgedyno(resume).expect_code(2);
+    assert!(gone.stderr.contains("does not exist"), "{}", gone.stderr);
+    make(&sandbox, "small.onnx", &["--seed", "2"]);
+    let other = sandbox.edgedyno(resume).expect_code(2);
+    assert!(other.stderr.contains("not what it was"), "{}", other.stderr);
+    std::fs::write(&model, kept).unwrap();
+    sandbox.edgedyno(resume).ok();
 }
