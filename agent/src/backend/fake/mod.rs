@@ -1,6 +1,6 @@
 //! `fake`: a scripted stand-in, to test everything around a backend without one.
 //!
-//! [`script`] reads what it shall do from options; [`runner`] does it. All it measures is marked
+//! [`script`] reads what it shall do from options; `runner` does it. All it measures is marked
 //! simulated wherever it shows.
 
 use std::path::Path;
