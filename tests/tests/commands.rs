@@ -582,9 +582,9 @@ fn a_demo_measures_both_runtimes_side_by_side() {
         "matmul",
         "rten 0.",
         version,
-        "cold first run",
+        "cold first",
         "p99",
-        "peak memory",
+        "memory",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -101,7 +101,7 @@ fn the_table_of_a_run() {
     let sandbox = Sandbox::new();
     let model = small_model(&sandbox);
     let args = [
-        "--repeat", "1", "--warmup", "2", "--trials", "40", "--cpus", "0",
+        "--repeat", "1", "--warmup", "2", "--trials", "200", "--cpus", "0",
     ];
     let document = run(&sandbox, &model, "fake", &[&args[..], &["--json"]].concat())
         .ok()

@@ -13,7 +13,6 @@ fn measure(sandbox: &Sandbox, backend: &str, args: &[&str]) -> Value {
 
 /// A runtime that starts another number of threads than it was told is found by counting them.
 #[test]
-#[ignore = "bug: the fake's threads setting says nothing was requested, so nothing differs"]
 fn another_number_of_threads_is_a_finding() {
     let sandbox = Sandbox::new();
     let case = measure(
@@ -55,7 +54,6 @@ fn every_thread_stays_on_the_cpus_asked_for() {
 
 /// The built-in runtime does what it is told, so it must not be found fault with.
 #[test]
-#[ignore = "bug: with one thread asked for, two are counted as busy on rten"]
 fn one_thread_of_the_built_in_runtime_is_one_thread() {
     let sandbox = Sandbox::new();
     let case = measure(&sandbox, "rten", &["--threads", "1"]);

@@ -201,6 +201,7 @@ mod tests {
                 schema: TrialSchema::with(vec![]),
             })
             .unwrap();
+        folder.keep_columns(4).unwrap();
         folder
             .sealed()
             .unwrap()

@@ -1,6 +1,6 @@
 //! Findings: rules that look at a case and say what a reader must know before trusting its figures.
 //!
-//! One row of [`RULES`] makes a rule known to `summary`, to its JSON and to `docs/findings.md`.
+//! One row of `RULES` makes a rule known to `summary`, to its JSON and to `docs/findings.md`.
 
 mod environment;
 mod outcome;

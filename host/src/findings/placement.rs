@@ -22,7 +22,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "threads_more",
         level: Level::Warning,
-        meaning: "More threads worked during the window (at least 5 % of it on a CPU) than were asked for.",
+        meaning: "More threads worked during the window (at least 5 % of it on a CPU) than were asked for, and together they used more CPU time than that many could. Threads that take turns are not meant.",
         check: threads_more,
     },
     Rule {
@@ -82,10 +82,17 @@ fn threads_fewer(e: &Evidence<'_>) -> Vec<Hit> {
 }
 
 /// Threads between operators may work besides those inside one.
+/// CPU time beyond what the threads asked for could use, over the kernel's own inexactness.
+const MORE: f64 = 1.05;
+
 fn threads_more(e: &Evidence<'_>) -> Vec<Hit> {
     let inter = e.summary.case.threads.inter;
     let besides = if inter > 1 { inter } else { 0 };
-    compare_threads(&e.summary.placement, besides, |busy, most| busy > most)
+    let share = e.summary.placement.cpu_share.unwrap_or(f64::INFINITY);
+    let beyond = |most: u32| share > f64::from(most) * MORE;
+    compare_threads(&e.summary.placement, besides, |busy, most| {
+        busy > most && beyond(most)
+    })
 }
 
 fn compare_threads(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::store::rows::{MomentRow, PlacementRow};
+use crate::store::rows::{MomentRow, PlacementRow, ThreadRow};
 use crate::view::{CaseView, RepeatView};
 
 /// A thread is busy when it was on a CPU for at least this share of the window.
@@ -12,7 +12,7 @@ const BUSY: f64 = 0.05;
 const SHORTEST_WINDOW_NS: i64 = 50_000_000;
 
 /// What was asked for and what the kernel said, the latest counting repeat speaking for all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlacementSeen {
     /// Threads inside an operator as asked for; none leaves it to the runtime.
     pub threads_requested: Option<u32>,
@@ -20,6 +20,8 @@ pub struct PlacementSeen {
     pub threads_observed: Option<u32>,
     /// Threads that worked during the window.
     pub threads_busy: Option<u32>,
+    /// CPU time of all threads together during the window, in windows: 2 are two CPUs all the time.
+    pub cpu_share: Option<f64>,
     /// CPUs asked for by the user; none leaves it to the agent.
     pub cpus_requested: Option<Vec<u16>>,
     /// CPUs the agent told every thread to use.
@@ -38,6 +40,7 @@ impl PlacementSeen {
             threads_requested: Some(case.threads.intra).filter(|&n| n > 0),
             threads_observed: after.map(|placement| placement.threads.len() as u32),
             threads_busy: latest.and_then(busy_threads),
+            cpu_share: latest.and_then(cpu_share),
             cpus_requested: case.cpus.clone(),
             cpus_wanted: wanted.map(|placement| placement.wanted.clone()),
             cpus_observed: after.map(all_cpus),
@@ -47,20 +50,28 @@ impl PlacementSeen {
 
 /// Threads whose CPU time grew by at least [`BUSY`] of the window between the readings around it.
 fn busy_threads(repeat: &RepeatView) -> Option<u32> {
+    let shares = shares(repeat)?;
+    Some(shares.iter().filter(|share| **share >= BUSY).count() as u32)
+}
+
+fn cpu_share(repeat: &RepeatView) -> Option<f64> {
+    Some(shares(repeat)?.iter().sum())
+}
+
+/// CPU time of each thread during the window, in windows.
+fn shares(repeat: &RepeatView) -> Option<Vec<f64>> {
     let window_ns = repeat.trials.window?.length_ns();
     if window_ns < SHORTEST_WINDOW_NS {
         return None;
     }
     let before = last_at(repeat, MomentRow::BeforeWindow)?;
     let after = last_at(repeat, MomentRow::AfterWindow)?;
-    let needed_ns = (window_ns as f64 * BUSY) as i64;
-    let mut busy = 0;
-    for thread in &after.threads {
+    let share = |thread: &ThreadRow| {
         let earlier = before.threads.iter().find(|t| t.tid == thread.tid);
         let used_before = earlier.map_or(Some(0), |t| t.cpu_time_ns)?;
-        busy += u32::from(thread.cpu_time_ns? - used_before >= needed_ns);
-    }
-    Some(busy)
+        Some((thread.cpu_time_ns? - used_before) as f64 / window_ns as f64)
+    };
+    after.threads.iter().map(share).collect()
 }
 
 /// Bound threads may be read twice at one moment; the last reading is the one that held.

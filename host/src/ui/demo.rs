@@ -83,7 +83,7 @@ fn table(cases: &[CaseSummary]) -> String {
         .text("network")
         .figure("threads")
         .text("runtime");
-    for title in ["cold first run", "p50", "p99", "rate", "peak memory"] {
+    for title in ["cold first", "p50", "p99", "rate", "memory"] {
         table = table.figure(title);
     }
     for summary in cases {
@@ -134,7 +134,7 @@ fn quantile(quantile: Quantile) -> String {
 
 fn legend(shown: &Shown<'_>) -> String {
     let mut lines =
-        vec!["cold: the first run of a fresh process; p50, p99 and rate: warm".to_owned()];
+        vec!["cold first: the first run of a fresh process, others: warm; memory: the peak of its process".to_owned()];
     let percentiles = shown
         .cases
         .iter()

@@ -18,6 +18,8 @@ pub struct ProgressLine {
     done: usize,
     /// Length of a window, zero where trials are counted.
     window: Nanos,
+    /// What is waited for is said once, not each second.
+    waiting: Option<String>,
 }
 
 impl ProgressLine {
@@ -35,6 +37,7 @@ impl ProgressLine {
             total,
             done: 0,
             window,
+            waiting: None,
         }
     }
 
@@ -50,7 +53,11 @@ impl ProgressLine {
                     self.say(&format!("repeat {repeat} failed in {stage}: {failure}"));
                 }
             }
-            DriveEvent::Waiting(why) => self.say(&format!("waiting: {why}")),
+            DriveEvent::Waiting(why) if self.waiting.as_ref() == Some(why) => {}
+            DriveEvent::Waiting(why) => {
+                self.say(&format!("waiting: {why}"));
+                self.waiting = Some(why.clone());
+            }
             DriveEvent::Dropped(key) => self.say(&format!(
                 "a repeat of run {} was dropped: the run is no longer in the store",
                 key.run

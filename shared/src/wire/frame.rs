@@ -172,7 +172,7 @@ pub fn read_blocking<R: Read>(from: &mut R, limit: usize) -> Result<Option<Frame
     }))
 }
 
-/// [`write`] for threads and files.
+/// [`write()`] for threads and files.
 pub fn write_blocking<W: Write>(to: &mut W, frame: &Frame) -> io::Result<()> {
     to.write_all(&frame.head())?;
     to.write_all(&frame.payload)

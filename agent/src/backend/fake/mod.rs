@@ -1,6 +1,6 @@
 //! `fake`: a scripted stand-in, to test everything around a backend without one.
 //!
-//! [`script`] reads what it shall do from options; [`runner`] does it. All it measures is marked
+//! [`script`] reads what it shall do from options; `runner` does it. All it measures is marked
 //! simulated wherever it shows.
 
 use std::path::Path;
@@ -69,7 +69,9 @@ impl Runtime for FakeRuntime {
                 .spawn();
             child.map_err(|why| Failure::new(FailureCode::LoadFailed, why.to_string()))?;
         }
+        let requested = job.order.case.threads.intra;
         Ok(Box::new(FakeModel {
+            requested,
             info: no_tensors(),
             script,
             threads,
@@ -81,6 +83,7 @@ struct FakeModel {
     info: ModelInfo,
     script: Script,
     threads: u32,
+    requested: u32,
 }
 
 impl Model for FakeModel {
@@ -91,7 +94,7 @@ impl Model for FakeModel {
     fn effective(&self) -> Vec<Effective> {
         vec![Effective {
             name: "threads".into(),
-            requested: None,
+            requested: Some(self.requested.to_string()),
             observed: Some(self.threads.to_string()),
         }]
     }

@@ -1,4 +1,7 @@
-//! With a real library: `EDGEDYNO_TEST_ORT` is its path. Expected values are worked out by hand.
+//! With a real library. Expected values are worked out by hand.
+
+#[path = "../../../sys/tests/support/library.rs"]
+mod library;
 
 use edgedyno_shared::case::{Generator, InputPolicy, InputSource, Io, NamedShape};
 use edgedyno_shared::repeat::TensorInfo;
@@ -12,14 +15,9 @@ const ORT: OnnxRuntimeBackend = OnnxRuntimeBackend;
 
 /// A setup for the library under test; none, and said so, where there is none.
 fn setup(model: &[u8]) -> Option<Setup> {
-    let Some(library) = std::env::var_os("EDGEDYNO_TEST_ORT") else {
-        let strict = std::env::var("EDGEDYNO_TEST_STRICT");
-        assert_ne!(strict.as_deref(), Ok("1"), "EDGEDYNO_TEST_ORT is not set");
-        println!("skipped: EDGEDYNO_TEST_ORT is not set");
-        return None;
-    };
+    let library = library::path()?;
     let mut setup = Setup::new(model);
-    setup.job.library = Some(library.into());
+    setup.job.library = Some(library);
     Some(setup)
 }
 
