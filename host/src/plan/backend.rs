@@ -1,5 +1,6 @@
 //! Which backend and which library of it a case gets, from what the board offers.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use edgedyno_shared::case::RuntimeRef;
@@ -12,6 +13,10 @@ use crate::near;
 
 /// The backend that is chosen where it has a library.
 const PREFERRED: &str = "onnxruntime";
+
+/// Variables that name a library of it; the first that is set counts. The agent reads them too, but one
+/// that runs already has those of the command that started it.
+const VARIABLES: [&str; 2] = ["EDGEDYNO_ONNXRUNTIME", "ORT_DYLIB_PATH"];
 
 /// A library asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +37,32 @@ impl RuntimeWish {
                 .because(why)
                 .hint("`edgedyno runtime list` shows the libraries found")
         })
+    }
+}
+
+/// The library file that the environment names, where nothing else was chosen. A folder is searched by
+/// the agent.
+pub fn wish_of_environment(
+    named: Option<&str>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<RuntimeWish>, CommandError> {
+    if named.is_some_and(|name| name != PREFERRED) {
+        return Ok(None);
+    }
+    let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
+    let Some(name) = VARIABLES.iter().find(|name| set(name).is_some()) else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(set(name).unwrap_or_default());
+    match std::fs::canonicalize(&path) {
+        Ok(folder) if folder.is_dir() => Ok(None),
+        Ok(file) => Ok(Some(RuntimeWish::File(file))),
+        Err(why) => {
+            let what = format!("{name} names `{}`, which cannot be read", path.display());
+            Err(CommandError::usage(what)
+                .because(why)
+                .hint(format!("unset {name}, or choose with --runtime")))
+        }
     }
 }
 
@@ -249,6 +280,31 @@ mod tests {
         let hint = error.hint.unwrap();
         assert!(hint.contains("did you mean onnxruntime?"), "{hint}");
         assert!(hint.contains("fake, rten, onnxruntime"), "{hint}");
+    }
+
+    #[test]
+    fn a_library_named_by_the_environment_is_a_wish() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let library = folder.join("libonnxruntime.so");
+        std::fs::write(&library, "").unwrap();
+        let wish = |named, first: &str, second: &str| {
+            let (first, second) = (OsString::from(first), OsString::from(second));
+            wish_of_environment(named, |name| match name {
+                "EDGEDYNO_ONNXRUNTIME" => Some(first.clone()),
+                "ORT_DYLIB_PATH" => Some(second.clone()),
+                _ => None,
+            })
+        };
+        let path = library.to_str().unwrap();
+        let expected = Some(RuntimeWish::File(library.clone()));
+        assert_eq!(wish(None, "", path).unwrap(), expected);
+        assert_eq!(wish(Some("onnxruntime"), path, "/no").unwrap(), expected);
+        assert_eq!(wish(Some("rten"), path, path).unwrap(), None);
+        assert_eq!(wish(None, "", "").unwrap(), None);
+        assert_eq!(wish(None, folder.to_str().unwrap(), "").unwrap(), None);
+        let error = wish(None, "", "/no/such.so").unwrap_err();
+        assert!(error.to_string().contains("ORT_DYLIB_PATH"), "{error}");
     }
 
     #[test]

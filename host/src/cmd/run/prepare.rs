@@ -63,15 +63,17 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
     if let Some(folder) = &args.save_outputs {
         outputs::check_folder(folder)?;
     }
-    let wish = args.runtime.runtime.as_deref();
-    let wish = wish.map(RuntimeWish::parse).transpose()?;
+    let named = args.runtime.backend.as_deref();
+    let wish = match args.runtime.runtime.as_deref() {
+        Some(wish) => Some(RuntimeWish::parse(wish)?),
+        None => backend::wish_of_environment(named, |name| std::env::var_os(name))?,
+    };
 
     let board = find_board(&args.board)?;
-    let named = args.runtime.backend.as_deref();
     let (device, chosen) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
         let mut device = inquiry.device().await?;
-        match offer_runtime(args, &device) {
+        match offer_runtime(args, named.is_some() || wish.is_some(), &device) {
             Offered::Fetched(_) => device = inquiry.device().await?,
             Offered::Not(Some(why)) => print::note(format_args!("note: {why}; {}", why.hint())),
             Offered::Not(None) | Offered::NotNeeded => {}
@@ -134,14 +136,14 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
 }
 
 /// Offers an ONNX Runtime where one would be used and none is there.
-fn offer_runtime(args: &RunArgs, device: &DeviceInfo) -> Offered {
+fn offer_runtime(args: &RunArgs, is_chosen: bool, device: &DeviceInfo) -> Offered {
     let Ok(cache) = Cache::from_environment() else {
         return Offered::Not(None);
     };
     let path = args.model.as_deref().unwrap_or(Path::new(""));
     let occasion = Occasion {
         board: &args.board,
-        is_chosen: args.runtime.backend.is_some() || args.runtime.runtime.is_some(),
+        is_chosen,
         is_onnx: inspect::inspect(path).is_ok(),
     };
     let conduct = &args.conduct;
