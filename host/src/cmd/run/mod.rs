@@ -70,17 +70,33 @@ pub struct RunArgs {
     pub conduct: ConductOptions,
 }
 
+/// What makes a plan, and would be ignored where there is one. Each flattened struct is a group.
+const PLANNING: [&str; 12] = [
+    "model",
+    "board",
+    "RuntimeOptions",
+    "PlacementOptions",
+    "ShapeOptions",
+    "InputOptions",
+    "RuleOptions",
+    "scenario",
+    "cold",
+    "LimitOptions",
+    "save_outputs",
+    "reference",
+];
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Run")]
 pub struct ConductOptions {
-    /// Go on with an unfinished run: its id, the beginning of it, a tag, or `last`
-    #[arg(long, value_name = "RUN")]
+    /// Go on with an unfinished run by its plan: its id, the beginning of it, a tag, or `last`
+    #[arg(long, value_name = "RUN", conflicts_with_all = PLANNING)]
     pub resume: Option<String>,
     /// Show what would be measured, and stop there
     #[arg(long)]
     pub dry_run: bool,
     /// Name the run; may be repeated
-    #[arg(long = "tag", value_name = "NAME")]
+    #[arg(long = "tag", value_name = "NAME", conflicts_with = "resume")]
     pub tags: Vec<String>,
     /// Withhold percentiles that have too few samples
     #[arg(long)]
