@@ -34,6 +34,11 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
             return ExitCode::from(USAGE);
         }
     };
+    // Nobody watches the standard error of a daemon that another program started.
+    let in_log = matches!(
+        command,
+        Command::Serve(Serve::OnDemandLocal | Serve::OnDemandRelay)
+    );
     let result = match command {
         Command::Help => io::stdout().write_all(HELP.as_bytes()),
         Command::Version => {
@@ -55,7 +60,9 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            tracing::error!("{why}");
+            if in_log {
+                tracing::error!("{why}");
+            }
             say(&format!("error: {why}\n"));
             ExitCode::from(AGENT_FAILED)
         }
@@ -92,7 +99,10 @@ fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
         let _ = nix::unistd::setsid();
     }
     log_to(&folders, patience.is_some())?;
-    serve::run(folders, exec, patience).map_err(io::Error::other)
+    serve::run(folders, exec, patience).map_err(|why| {
+        let hint = why.hint().map(|hint| format!("\nhint: {hint}"));
+        io::Error::other(format!("{why}{}", hint.unwrap_or_default()))
+    })
 }
 
 /// A daemon nobody watches writes its log beside its state; a service leaves it to its manager.

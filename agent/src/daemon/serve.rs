@@ -62,6 +62,18 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
+impl StartError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Taken { .. } => {
+                Some("stop it first, or give this one a folder with EDGEDYNO_AGENT_STATE")
+            }
+            Self::Folder { .. } => Some("EDGEDYNO_AGENT_STATE names another folder"),
+            Self::Io(_) => None,
+        }
+    }
+}
+
 /// Serves until retired, or until idle for `patience`. Runs on the thread that calls it, which must be the
 /// process's main thread: workers die with it.
 pub fn run(
