@@ -95,6 +95,16 @@ impl CaseView {
             .filter(|repeat| repeat.row.counts && repeat.row.key.pass == Pass::Honest)
     }
 
+    /// The counting repeats; where none counts, the last attempt, which may have failed: what was told
+    /// before it failed is all that is known of the case.
+    pub fn telling(&self) -> impl Iterator<Item = &RepeatView> {
+        let last = match self.counting().next() {
+            Some(_) => None,
+            None => self.repeats.last(),
+        };
+        self.counting().chain(last)
+    }
+
     /// The backend gives figures that are not measurements of a model.
     pub fn is_simulated(&self) -> bool {
         let backend = &self.entry.case.backend;

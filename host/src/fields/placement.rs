@@ -19,7 +19,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "threads_observed_count",
         unit: Unit::Count,
-        definition: "threads of the worker after the window",
+        definition: "threads of the worker after the window, or when it was last looked at before it failed",
         source: "placement read from the kernel",
         get: |s| Value::count(s.placement.threads_observed.map(u64::from)),
     },
@@ -47,7 +47,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "cpus_observed",
         unit: Unit::Text,
-        definition: "CPUs that any thread was allowed to use after the window",
+        definition: "CPUs that any thread was allowed to use then",
         source: "placement read from the kernel",
         get: |s| cpus(s.placement.cpus_observed.as_ref()),
     },

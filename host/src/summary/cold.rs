@@ -5,7 +5,7 @@ use crate::view::{CaseView, RepeatView};
 
 use super::centre;
 
-/// Cold stages in nanoseconds: geometric means over counting repeats, none where not recorded.
+/// Cold stages in nanoseconds: geometric means over telling repeats, none where not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ColdStart {
     pub spawn_ns: Option<f64>,
@@ -25,7 +25,7 @@ impl ColdStart {
     pub fn of(view: &CaseView) -> Self {
         let over = |figure: &dyn Fn(&RepeatView) -> Option<i64>| {
             centre(
-                view.counting()
+                view.telling()
                     .map(|repeat| figure(repeat).map(|ns| ns as f64)),
             )
         };

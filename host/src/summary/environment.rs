@@ -35,7 +35,7 @@ pub struct Environment {
 
 impl Environment {
     pub fn of(view: &CaseView) -> Self {
-        let latest = view.counting().last().or(view.repeats.last());
+        let latest = view.telling().last();
         let start = latest.and_then(|repeat| repeat.row.start.as_ref());
         let device = view.device.as_ref();
         let facts = start.map(|start| start.environment.clone());

@@ -3,7 +3,7 @@
 use crate::store::rows::{MemoryRow, MomentRow};
 use crate::view::CaseView;
 
-/// Bytes without the arena's pages: the largest over counting repeats, none where not recorded.
+/// Bytes without the arena's pages: the largest over telling repeats, none where not recorded.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MemoryUse {
     /// Resident set at each moment that was read, in order.
@@ -16,7 +16,7 @@ pub struct MemoryUse {
 
 impl MemoryUse {
     pub fn of(view: &CaseView) -> Self {
-        let rows = || view.counting().flat_map(|repeat| &repeat.row.memory);
+        let rows = || view.telling().flat_map(|repeat| &repeat.row.memory);
         let moments = [
             MomentRow::Spawned,
             MomentRow::Dlopened,

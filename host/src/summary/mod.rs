@@ -69,7 +69,7 @@ pub struct CaseSummary {
 
 /// Summarises a case.
 pub fn summarise(view: &CaseView) -> CaseSummary {
-    let latest = view.counting().last().or(view.repeats.last());
+    let latest = view.telling().last();
     let told = latest.map(|repeat| &repeat.row);
     let mut summary = CaseSummary {
         run: view.run.clone(),

@@ -11,12 +11,12 @@ const BUSY: f64 = 0.05;
 /// The kernel accounts CPU time at its ticks; a shorter window says nothing about a thread.
 const SHORTEST_WINDOW_NS: i64 = 50_000_000;
 
-/// What was asked for and what the kernel said, the latest counting repeat speaking for all.
+/// What was asked for and what the kernel said, the latest telling repeat speaking for all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlacementSeen {
     /// Threads inside an operator as asked for; none leaves it to the runtime.
     pub threads_requested: Option<u32>,
-    /// Threads of the worker after the window.
+    /// Threads of the worker after the window, or when it was last looked at.
     pub threads_observed: Option<u32>,
     /// Threads that worked during the window.
     pub threads_busy: Option<u32>,
@@ -26,24 +26,26 @@ pub struct PlacementSeen {
     pub cpus_requested: Option<Vec<u16>>,
     /// CPUs the agent told every thread to use.
     pub cpus_wanted: Option<Vec<u16>>,
-    /// CPUs that any thread was allowed to use after the window.
+    /// CPUs that any thread was allowed to use then.
     pub cpus_observed: Option<Vec<u16>>,
 }
 
 impl PlacementSeen {
     pub fn of(view: &CaseView) -> Self {
         let case = &view.entry.case;
-        let latest = view.counting().last().or(view.repeats.last());
+        let latest = view.telling().last();
+        // The reading after the window; the last there is of a repeat that did not come so far.
+        let last = latest.and_then(|repeat| repeat.row.placements.last());
         let after = latest.and_then(|repeat| last_at(repeat, MomentRow::AfterWindow));
-        let wanted = latest.and_then(|repeat| repeat.row.placements.last());
+        let seen = after.or(last);
         Self {
             threads_requested: Some(case.threads.intra).filter(|&n| n > 0),
-            threads_observed: after.map(|placement| placement.threads.len() as u32),
+            threads_observed: seen.map(|placement| placement.threads.len() as u32),
             threads_busy: latest.and_then(busy_threads),
             cpu_share: latest.and_then(cpu_share),
             cpus_requested: case.cpus.clone(),
-            cpus_wanted: wanted.map(|placement| placement.wanted.clone()),
-            cpus_observed: after.map(all_cpus),
+            cpus_wanted: last.map(|placement| placement.wanted.clone()),
+            cpus_observed: seen.map(all_cpus),
         }
     }
 }

@@ -67,9 +67,9 @@ pub struct Warmup {
 
 impl Warmup {
     pub fn of(view: &CaseView) -> Self {
-        let warmups = || view.counting().filter(|r| r.trials.warmup_trials > 0);
-        let trials: Vec<f64> = warmups().map(|r| r.trials.warmup_trials as f64).collect();
-        let spans = warmups().map(|r| r.trials.warmup.map(|span| span.length_ns() as f64));
+        let counting = || view.counting();
+        let trials: Vec<f64> = counting().map(|r| r.trials.warmup_trials as f64).collect();
+        let spans = counting().map(|r| r.trials.warmup.map(|span| span.length_ns() as f64));
         let asked = view.entry.rules.warmup_until_steady && !trials.is_empty();
         Self {
             trials: mean::arithmetic(&trials),
