@@ -61,6 +61,7 @@ fn a_repeat_comes_back_whole_and_only_once() {
         })
         .collect();
     let expected = [
+        Stage::Spawn,
         Stage::Load,
         Stage::Bind,
         Stage::Cold,
@@ -312,7 +313,12 @@ fn a_cancelled_repeat_keeps_its_trials_and_the_queue_forgets_the_run() {
         Ok(Reply::Done)
     );
     let segment = host.segment();
-    assert_eq!(segment.end().outcome, Outcome::Cancelled);
+    assert_eq!(
+        segment.end().outcome,
+        Outcome::Cancelled {
+            stage: Stage::Measure
+        }
+    );
     assert!(!segment.columns()[0].is_empty());
     host.acknowledge(&segment);
     assert_eq!(host.ask(Request::Queue), Ok(Reply::Queue(vec![])));

@@ -77,6 +77,13 @@ pub struct WarmupRule {
     pub until_steady: bool,
 }
 
+impl WarmupRule {
+    /// Nothing is asked for.
+    pub fn is_none(&self) -> bool {
+        !self.until_steady && self.min_trials == 0 && self.min_time <= Nanos::ZERO
+    }
+}
+
 /// Measurement ends when the duration is over and `min_trials` are in, or at `max_trials`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopRule {

@@ -231,7 +231,10 @@ pub struct RepeatStart {
 pub enum Outcome {
     Complete,
     /// Stopped by its user; its finished trials are kept.
-    Cancelled,
+    /// Killed because the user said so.
+    Cancelled {
+        stage: Stage,
+    },
     Failed {
         stage: Stage,
         failure: Failure,

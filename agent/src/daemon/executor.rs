@@ -53,11 +53,21 @@ pub async fn run(daemon: Rc<Daemon>) {
     }
 }
 
+/// Says what is in the way, and gives it time to pass.
+async fn wait(daemon: &Daemon, queued: &Queued, why: Failure) {
+    daemon.tell(queued.store, News::Event(Event::Waiting(why)));
+    sleep(RETRY).await;
+}
+
+fn no_room(text: String) -> Failure {
+    Failure::new(FailureCode::StorageFull, text)
+        .hint("free room in the agent's runtime and state folders; it goes on by itself then")
+}
+
 async fn wait_for_room(daemon: &Daemon, queued: &Queued, why: &io::Error) {
     tracing::warn!("a repeat waits: {why}");
     let text = format!("the board has no room for a repeat: {why}");
-    daemon.tell(queued.store, News::Event(Event::Waiting(text)));
-    sleep(RETRY).await;
+    wait(daemon, queued, no_room(text)).await;
 }
 
 /// Waits for room in the spool and for the right to measure; `None` when the queue changed meanwhile.
@@ -65,14 +75,22 @@ async fn room_and_right(daemon: &Daemon, queued: &Queued) -> Option<MeasureLock>
     let obstacle = match daemon.spool.load() {
         Ok((bytes, _)) if bytes <= spool::QUOTA => match take_right(daemon) {
             Ok(Some(lock)) => return Some(lock),
-            Ok(None) => "another agent or user measures on this board".to_owned(),
-            Err(why) => format!("the right to measure cannot be taken: {why}"),
+            Ok(None) => {
+                let text = "another agent or user measures on this board";
+                Failure::new(FailureCode::Busy, text)
+            }
+            Err(why) => {
+                let text = format!("the right to measure cannot be taken: {why}");
+                Failure::new(FailureCode::Internal, text)
+            }
         },
-        Ok((bytes, _)) => format!("{bytes} bytes of results wait for their host"),
-        Err(why) => format!("the spool cannot be read: {why}"),
+        Ok((bytes, _)) => {
+            let text = format!("{bytes} bytes of results wait for their host");
+            Failure::new(FailureCode::Backpressured, text)
+        }
+        Err(why) => no_room(format!("the spool cannot be read: {why}")),
     };
-    daemon.tell(queued.store, News::Event(Event::Waiting(obstacle)));
-    sleep(RETRY).await;
+    wait(daemon, queued, obstacle).await;
     None
 }
 
@@ -225,8 +243,13 @@ fn first_words(
 fn start(daemon: &Daemon, folder: &RepeatFolder) -> io::Result<Started> {
     let (command, control) = daemon.exec.worker(Some(folder.arena()?))?;
     control.set_nonblocking(true)?;
+    let begun = Monotonic.now();
     let child = Command::from(command).kill_on_drop(true).spawn()?;
-    Ok(Started { child, control })
+    Ok(Started {
+        begun,
+        child,
+        control,
+    })
 }
 
 /// Sends progress to whoever listens; returns the bytes that each of them gets.
@@ -277,8 +300,7 @@ async fn seal(
         };
         tracing::warn!("a finished repeat cannot be written to the spool: {why}");
         let text = format!("a finished repeat cannot be written on the board: {why}");
-        daemon.tell(queued.store, News::Event(Event::Waiting(text)));
-        sleep(RETRY).await;
+        wait(daemon, queued, no_room(text)).await;
     }
     // Taken out of queue and tmpfs; what cannot be removed is recognised at the next start.
     if let Err(why) = daemon.queue.borrow_mut().remove(queued.number) {

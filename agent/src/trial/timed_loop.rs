@@ -83,11 +83,18 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
         }
     }
 
-    /// Warm-up by its rule; at least one trial.
+    /// Warm-up by its rule. A rule that asks for nothing gets no trial, any other at least one.
     pub fn warm_up(&mut self, rule: &WarmupRule) -> Result<WarmupEnd, TrialFailed> {
         let begin = self.clock.now();
         let mut watch = SteadyWatch::default();
         let mut trials = 0;
+        if rule.is_none() {
+            return Ok(WarmupEnd {
+                trials,
+                steady: None,
+                minima_met: true,
+            });
+        }
         loop {
             let span = self.trial(Role::Warmup)?;
             trials += 1;
@@ -233,5 +240,19 @@ mod tests {
         assert_eq!(ends(rule(31, 100, false)), end(16, None, true));
         assert_eq!(ends(rule(1, 4, true)), end(2, Some(false), false));
         assert_eq!(ends(rule(1, 4, false)), end(2, None, false));
+    }
+
+    #[test]
+    fn no_warm_up_is_no_trial() {
+        let none = |max_us: i64| WarmupRule {
+            min_trials: 0,
+            min_time: Nanos::ZERO,
+            max_time: Nanos(max_us * 1000),
+            until_steady: false,
+        };
+        for max_us in [0, 100] {
+            let (end, slots) = with_loop(0, |l| l.warm_up(&none(max_us)).unwrap());
+            assert_eq!((end.trials, end.minima_met, slots.len()), (0, true, 0));
+        }
     }
 }

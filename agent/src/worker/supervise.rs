@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use edgedyno_shared::order::RepeatOrder;
-use edgedyno_shared::repeat::{AgentCost, Outcome, Stage, TextEvent};
+use edgedyno_shared::repeat::{AgentCost, Outcome, Stage, StageSpan, TextEvent};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::event::Progress;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
@@ -47,6 +47,8 @@ const PROGRESS_PERIOD: Nanos = Nanos::from_millis(500);
 
 /// A started worker.
 pub struct Started {
+    /// Read before the process was made.
+    pub begun: Nanos,
     pub child: Child,
     pub control: std::os::unix::net::UnixStream,
 }
@@ -74,6 +76,7 @@ pub async fn supervise(
     let mut group = Group::of(&child);
     let streams = Streams::drain(&mut child);
     let mut watched = Watched::new(order, std::mem::take(&mut around.agent_cpus));
+    watched.stage_since = started.begun;
     let (give, mut messages) = mpsc::channel(16);
     let mut to_worker = match UnixStream::from_std(started.control) {
         Ok(control) => {
@@ -94,6 +97,7 @@ pub async fn supervise(
             Some(message) = messages.recv() => match message {
                 Message::Build(build) if build == crate::BUILD_ID => {
                     if let Some((mut write, task)) = to_worker.take() {
+                        watched.spawned(around.folder);
                         watched.tell(&mut write, &task).await;
                         // Closing this end would read as the daemon's death.
                         watched.to_worker = Some(write);
@@ -261,6 +265,16 @@ impl<'a> Watched<'a> {
         self.cancelled || self.by_agent
     }
 
+    /// The worker's first word ends the stage that no worker can time.
+    fn spawned(&mut self, folder: &mut RepeatFolder) {
+        let span = StageSpan {
+            stage: Stage::Spawn,
+            start: self.stage_since,
+            end: Monotonic.now(),
+        };
+        self.keep(folder.log(&Record::Stage(span)));
+    }
+
     async fn tell(&mut self, write: &mut OwnedWriteHalf, task: &Task) {
         match Frame::encode(TASK, task) {
             // A worker that is gone already is seen by its exit.
@@ -420,7 +434,7 @@ impl<'a> Watched<'a> {
             return Outcome::Failed { stage, failure };
         }
         if self.cancelled {
-            return Outcome::Cancelled;
+            return Outcome::Cancelled { stage: self.stage };
         }
         let Some(status) = status else {
             let failure = Failure::new(FailureCode::Internal, "the worker's end was not seen");

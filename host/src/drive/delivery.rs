@@ -75,7 +75,7 @@ fn last_record(payload: &[u8]) -> Option<Option<RepeatEnd>> {
 fn ending(end: RepeatEnd) -> (Ended, Option<(Stage, Failure)>) {
     match end.outcome {
         Outcome::Complete => (Ended::Complete, None),
-        Outcome::Cancelled => (Ended::Cancelled, None),
+        Outcome::Cancelled { .. } => (Ended::Cancelled, None),
         Outcome::Failed { stage, failure } => {
             (Ended::from_failure(failure.code), Some((stage, failure)))
         }

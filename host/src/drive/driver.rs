@@ -79,6 +79,10 @@ impl<'a, B: Board> Driver<'a, B> {
                     let board = self.board.name().to_owned();
                     return Err(DriveError::Agent { board, source });
                 }
+                Err(Stop::Stuck(source)) => {
+                    let board = self.board.name().to_owned();
+                    return Err(DriveError::Stuck { board, source });
+                }
                 Err(Stop::Lost(why)) => self.wait_after(why).await?,
             }
             if self.wishes > 1 {

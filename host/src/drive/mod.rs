@@ -32,8 +32,8 @@ pub enum DriveEvent {
         how: Ended,
         failure: Option<(Stage, Failure)>,
     },
-    /// The agent starts nothing for the time being, and why.
-    Waiting(String),
+    /// The agent starts nothing for the time being, or cannot put a repeat away, and why.
+    Waiting(Failure),
     /// A repeat of a run that is no longer in the store was thrown away.
     Dropped(OrderKey),
     /// The connection was lost, and why.
@@ -59,6 +59,8 @@ pub enum DriveError {
     Connect { board: String, source: ConnectError },
     #[error("the connection to board {board} is lost again and again")]
     Lost { board: String, source: LinkError },
+    #[error("the agent on board {board} cannot go on")]
+    Stuck { board: String, source: Failure },
     #[error("the agent on board {board} does not do as asked")]
     Agent { board: String, source: Failure },
     #[error(transparent)]
@@ -80,6 +82,13 @@ impl From<DriveError> for CommandError {
             DriveError::Lost { source, .. } => Self::new(Exit::BOARD, text)
                 .because(source)
                 .hint("finished repeats are stored; go on with `--resume last`"),
+            DriveError::Stuck { source, .. } => {
+                let free = source.hint.clone().unwrap_or_default();
+                Self::new(Exit::BOARD, text).because(source).hint(format!(
+                    "{free}{}what was measured waits on the board; go on with `--resume last`",
+                    if free.is_empty() { "" } else { "; " }
+                ))
+            }
             DriveError::Agent { source, .. } => {
                 let hint = source.hint.clone();
                 Self::new(Exit::BOARD, text).because(source).hint_if(hint)

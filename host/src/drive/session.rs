@@ -24,12 +24,21 @@ const QUEUED: usize = 1;
 /// How long an agent without room is left alone.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 5 } else { 1000 });
 
+/// How long an agent may say that it has no room before the run is given up.
+const ROOM_PATIENCE: Duration = if cfg!(test) {
+    Duration::from_millis(50)
+} else {
+    Duration::from_secs(30)
+};
+
 /// Why a session ended before the plan did.
 #[derive(Debug)]
 pub(super) enum Stop {
     Lost(LinkError),
     Store(StoreError),
     Agent(Failure),
+    /// Only somebody at the board can help.
+    Stuck(Failure),
 }
 
 impl From<LinkError> for Stop {
@@ -61,6 +70,8 @@ pub(super) struct Session<'s, 'a, B> {
     /// Wishes to stop that the agent knows of.
     told: u32,
     not_before: Option<Instant>,
+    /// Since when the agent has said nothing but that it cannot go on, and why.
+    stuck: Option<(Instant, Failure)>,
 }
 
 impl<'s, 'a, B: Board> Session<'s, 'a, B> {
@@ -72,6 +83,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             acknowledged: BTreeSet::new(),
             told: 0,
             not_before: None,
+            stuck: None,
         }
     }
 
@@ -84,6 +96,14 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             self.pass_on_wishes().await?;
             if self.driver.wishes == 0 {
                 self.order().await?;
+            }
+            if let Some((since, why)) = &self.stuck {
+                if self.driver.wishes > 0 {
+                    return Ok(DriveEnd::Interrupted);
+                }
+                if since.elapsed() >= ROOM_PATIENCE {
+                    return Err(Stop::Stuck(why.clone()));
+                }
             }
             if self.is_done() {
                 return self.leave().await;
@@ -172,7 +192,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             match answer {
                 OrderAnswer::Accepted | OrderAnswer::Known => self.driver.progress.begin(key),
                 OrderAnswer::Refused(why) if passes_by_itself(why.code) => {
-                    (self.driver.tell)(DriveEvent::Waiting(why.detail));
+                    (self.driver.tell)(DriveEvent::Waiting(why));
                     self.not_before = Some(Instant::now() + PATIENCE);
                 }
                 OrderAnswer::Refused(why) => {
@@ -235,10 +255,15 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                 Ok(())
             }
             LinkEvent::Event(Event::Progress(progress)) => {
+                self.stuck = None;
                 (self.driver.tell)(DriveEvent::Progress(progress));
                 Ok(())
             }
             LinkEvent::Event(Event::Waiting(why)) => {
+                // Another user's measurement ends by itself.
+                if why.code != FailureCode::Busy && self.stuck.is_none() {
+                    self.stuck = Some((Instant::now(), why.clone()));
+                }
                 (self.driver.tell)(DriveEvent::Waiting(why));
                 Ok(())
             }
@@ -254,6 +279,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         let store = &mut *self.driver.store;
         let delivery = delivery::take(&mut self.link, store, header, &mut self.aside).await?;
         self.driver.losses = 0;
+        self.stuck = None;
         let segment = header.segment;
         let number = self.link.send(Request::Acknowledge { segment }).await?;
         self.acknowledged.insert(number);

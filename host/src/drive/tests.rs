@@ -114,7 +114,9 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
                 let running = agent.borrow_mut().running.take();
                 if let Some(order) = running {
                     let outcome = if kill {
-                        Outcome::Cancelled
+                        Outcome::Cancelled {
+                            stage: edgedyno_shared::repeat::Stage::Measure,
+                        }
                     } else {
                         Outcome::Complete
                     };

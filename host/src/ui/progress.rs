@@ -5,6 +5,7 @@ use std::time::Duration;
 use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event;
+use edgedyno_shared::wire::failure::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{print, units};
@@ -19,7 +20,7 @@ pub struct ProgressLine {
     /// Length of a window, zero where trials are counted.
     window: Nanos,
     /// What is waited for is said once, not each second.
-    waiting: Option<String>,
+    waiting: Option<Failure>,
 }
 
 impl ProgressLine {
@@ -55,7 +56,10 @@ impl ProgressLine {
             }
             DriveEvent::Waiting(why) if self.waiting.as_ref() == Some(why) => {}
             DriveEvent::Waiting(why) => {
-                self.say(&format!("waiting: {why}"));
+                self.say(&format!("waiting: {}", why.detail));
+                if let Some(hint) = &why.hint {
+                    self.say(&format!("hint: {hint}"));
+                }
                 self.waiting = Some(why.clone());
             }
             DriveEvent::Dropped(key) => self.say(&format!(

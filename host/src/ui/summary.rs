@@ -160,6 +160,9 @@ fn warmup(summary: &CaseSummary) -> String {
         Some(false) => ", not steady at its end",
         None => "",
     };
+    if warmup.trials == Some(0.0) {
+        return "no warm-up".into();
+    }
     format!(
         "warm-up {} trials in {}{steady}",
         units::figure(warmup.trials),

@@ -5,14 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::order::OrderKey;
 use crate::repeat::Stage;
 use crate::units::Nanos;
+use crate::wire::failure::Failure;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A repeat left the queue.
     Started(OrderKey),
     Progress(Progress),
-    /// The agent starts no repeat for the time being, and why.
-    Waiting(String),
+    /// The agent starts no repeat for the time being, or cannot put one away, and why.
+    Waiting(Failure),
 }
 
 /// Sent at most twice a second, 64 bytes at most as a frame.

@@ -94,7 +94,7 @@ impl From<&RepeatEnd> for EndRow {
     fn from(end: &RepeatEnd) -> Self {
         let (outcome, stage, failure) = match &end.outcome {
             Outcome::Complete => (OutcomeKind::Complete, None, None),
-            Outcome::Cancelled => (OutcomeKind::Cancelled, None, None),
+            Outcome::Cancelled { stage } => (OutcomeKind::Cancelled, Some((*stage).into()), None),
             Outcome::Failed { stage, failure } => (
                 OutcomeKind::Failed,
                 Some((*stage).into()),
