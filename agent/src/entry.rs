@@ -65,7 +65,8 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
             }
             say(&format!("error: {why}\n"));
             match why.kind() {
-                io::ErrorKind::AddrInUse => ExitCode::from(TAKEN_EXIT),
+                // Whoever started it then looks for the one that is there.
+                io::ErrorKind::AddrInUse if in_log => ExitCode::from(TAKEN_EXIT),
                 _ => ExitCode::from(AGENT_FAILED),
             }
         }
