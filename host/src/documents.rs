@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
+use crate::findings::Rule;
 use crate::model::info::ModelInfo;
 use crate::model::make::{Made, NETWORKS, Network};
 use crate::runtime::cache::Installed;
@@ -58,6 +59,19 @@ pub fn explain(fields: &[&Field]) -> Value {
     json!({
         "document": "edgedyno/explain/1",
         "fields": fields.iter().map(|field| describe(field)).collect::<Vec<_>>(),
+    })
+}
+
+/// `explain --json` of a finding.
+pub fn explain_finding(rule: &Rule) -> Value {
+    json!({
+        "document": "edgedyno/explain/1",
+        "fields": [],
+        "findings": [{
+            "code": rule.code,
+            "level": rule.level.name(),
+            "meaning": rule.meaning,
+        }],
     })
 }
 
