@@ -4,6 +4,7 @@ pub mod board;
 pub mod cli;
 pub mod clock;
 pub mod cmd;
+pub mod compare;
 pub mod documents;
 pub mod drive;
 pub mod exit;

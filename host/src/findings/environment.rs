@@ -51,11 +51,24 @@ fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
     let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
         let changes = changes(repeat).into_iter();
         changes
-            .filter(|change| change.is_throttling())
+            .filter(Change::is_throttling)
             .map(|change| change.hit(repeat))
             .collect()
     };
     e.view.repeats.iter().flat_map(of_repeat).collect()
+}
+
+/// How the board was held back during a repeat; none when it was not, or when that is not known.
+pub(crate) fn throttling(repeat: &RepeatView) -> Option<String> {
+    let mut changes = changes(repeat).into_iter();
+    changes.find(Change::is_throttling).map(|change| {
+        let Change {
+            name,
+            before,
+            after,
+        } = change;
+        format!("{name} was {before} and then {after}")
+    })
 }
 
 fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use crate::summary::CaseSummary;
 use crate::view::{CaseView, RepeatView};
 
+pub(crate) use environment::throttling;
 pub use page::page;
 
 /// A rule that fired.

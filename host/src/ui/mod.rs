@@ -2,6 +2,7 @@
 //! stderr.
 
 pub mod cases;
+pub mod compare;
 pub mod demo;
 pub mod error;
 pub mod fetch;
