@@ -77,6 +77,8 @@ enum Command {
     Records(cmd::records::RecordsArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
+    /// Say what the tool costs on a board, and how small a difference can be seen there
+    Selfcheck(cmd::selfcheck::SelfcheckArgs),
     /// List, show, name and remove runs
     Runs(cmd::runs::RunsArgs),
 }
@@ -110,6 +112,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Explain(args) => cmd::explain::run(args, &cli.global),
         Command::Records(args) => cmd::records::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
+        Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),
     }
 }

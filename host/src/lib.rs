@@ -19,6 +19,7 @@ pub mod options;
 pub mod plan;
 pub mod records;
 pub mod runtime;
+pub mod selfcheck;
 pub mod source;
 pub mod stats;
 pub mod store;

@@ -11,6 +11,7 @@ pub mod records;
 pub mod run;
 pub mod runs;
 pub mod runtime;
+pub mod selfcheck;
 pub mod summary;
 
 use std::path::PathBuf;

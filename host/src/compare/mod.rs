@@ -12,6 +12,7 @@ pub mod json;
 pub mod load;
 pub mod matching;
 pub mod metric;
+pub mod page;
 pub mod report;
 pub mod rule;
 pub mod sessions;

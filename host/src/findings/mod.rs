@@ -21,6 +21,7 @@ use crate::view::{CaseView, RepeatView};
 
 pub(crate) use environment::throttling;
 pub use page::page;
+pub use window::CORRELATED;
 
 /// A rule that fired.
 #[derive(Debug, Clone, PartialEq)]

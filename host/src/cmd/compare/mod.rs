@@ -15,13 +15,15 @@ use crate::compare::baseline::Baseline;
 use crate::compare::cell::{Cell, Confirmation};
 use crate::compare::gate;
 use crate::compare::json;
-use crate::compare::matching::{self, MatchError, Matched};
+use crate::compare::matching::{self, MatchError, Matched, Pair};
 use crate::compare::metric::{METRICS, Metric, UnknownMetric};
 use crate::compare::report::{Ask, Comparison};
+use crate::compare::rule::{Pairing, Rule};
 use crate::compare::sessions::Sessions;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::summary::CaseSummary;
+use crate::ui::busy::Busy;
 use crate::ui::compare as text;
 use crate::ui::print;
 
@@ -73,6 +75,13 @@ fn stored(
     global: &Global,
 ) -> Result<Answer, CommandError> {
     let matched = matched(args, ask, a, b)?;
+    let separate = |pair: &Pair| pair.pairing == Pairing::Separate;
+    if ask.rule == Some(Rule::PairedT) && matched.pairs.iter().any(separate) {
+        return Err(
+            CommandError::usage("repeats of separate runs are not pairs")
+                .hint("use --rule welch-t, or --rerun, where arms take turns"),
+        );
+    }
     let sessions = sessions(&matched, ask, global)?;
     let judged = judged(args, b.unwrap_or(a))?;
     let name_b = b.unwrap_or(a).named();
@@ -186,7 +195,10 @@ fn matched(
 
 fn sessions(matched: &Matched, ask: &Ask, global: &Global) -> Result<Sessions, CommandError> {
     match super::open_for_reading(global) {
-        Ok(store) => Ok(Sessions::load(&store, &matched.pairs, &ask.metrics)?),
+        Ok(store) => {
+            let _busy = Busy::with("reading earlier sessions");
+            Ok(Sessions::load(&store, &matched.pairs, &ask.metrics)?)
+        }
         // Two files are compared without a store: then nothing is known of other sessions.
         Err(_) => Ok(Sessions::default()),
     }

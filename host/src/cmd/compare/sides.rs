@@ -11,6 +11,7 @@ use crate::exit::CommandError;
 use crate::source::{self, Source};
 use crate::store::rows::CaseEntry;
 use crate::summary::CaseSummary;
+use crate::ui::busy::Busy;
 
 /// A side.
 pub(super) struct Side {
@@ -70,7 +71,11 @@ impl Side {
 
     pub(super) fn arms(&self, metrics: &[&Metric]) -> Result<Vec<Arm>, CommandError> {
         match &self.what {
-            What::Measured { source, cases } => Ok(load::arms(source, cases, metrics)?),
+            What::Measured { source, cases } => {
+                let count = cases.len();
+                let _busy = Busy::with(format!("reading {count} cases of {}", self.name));
+                Ok(load::arms(source, cases, metrics)?)
+            }
             What::File(baseline) => Ok(baseline.cases.clone()),
         }
     }
