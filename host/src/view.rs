@@ -55,6 +55,44 @@ pub struct Span {
     pub end_ns: i64,
 }
 
+/// What the cases of a run share, read once for all of them.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    run: RunRow,
+    devices: Vec<(String, DeviceRow)>,
+    notes: Vec<(Option<Sha256>, FindingRow)>,
+}
+
+impl RunView {
+    pub fn read(store: &Store, run: &RunId) -> Result<Self> {
+        Ok(Self {
+            run: store.run(run)?,
+            devices: store.devices(run)?,
+            notes: store.findings(run)?,
+        })
+    }
+
+    /// One case of this run.
+    pub fn case(&self, store: &Store, entry: &CaseEntry) -> Result<CaseView> {
+        let mut repeats = Vec::new();
+        for row in store.repeats(&self.run.id, entry.key)? {
+            let trials = Trials::read(store, &row)?;
+            repeats.push(RepeatView { row, trials });
+        }
+        let of_board = |(name, _): &&(String, DeviceRow)| *name == entry.case.board;
+        let device = self.devices.iter().find(of_board);
+        let notes = self.notes.iter();
+        let notes = notes.filter(|(of, _)| of.is_none_or(|of| of == entry.key));
+        Ok(CaseView {
+            run: self.run.clone(),
+            device: device.map(|(_, device)| device.clone()),
+            entry: entry.clone(),
+            repeats,
+            notes: notes.map(|(_, note)| note.clone()).collect(),
+        })
+    }
+}
+
 impl CaseView {
     pub fn read(store: &Store, run: &RunId, case: Sha256) -> Result<Self> {
         let entry = store
@@ -65,27 +103,7 @@ impl CaseView {
             run: run.0.clone(),
             case: case.to_string(),
         })?;
-        let mut repeats = Vec::new();
-        for row in store.repeats(run, case)? {
-            let trials = Trials::read(store, &row)?;
-            repeats.push(RepeatView { row, trials });
-        }
-        let board = &entry.case.board;
-        let devices = store.devices(run)?;
-        let notes = store.findings(run)?;
-        Ok(Self {
-            run: store.run(run)?,
-            device: devices
-                .into_iter()
-                .find_map(|(name, device)| (name == *board).then_some(device)),
-            entry,
-            repeats,
-            notes: notes
-                .into_iter()
-                .filter(|(of, _)| of.is_none_or(|of| of == case))
-                .map(|(_, note)| note)
-                .collect(),
-        })
+        RunView::read(store, run)?.case(store, &entry)
     }
 
     /// Repeats whose measured trials are the case's result.
