@@ -13,6 +13,7 @@ pub mod rate;
 pub mod steady;
 pub mod summary;
 pub mod value;
+pub mod windows;
 
 #[cfg(test)]
 mod simulate;

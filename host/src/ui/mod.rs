@@ -10,5 +10,7 @@ pub mod print;
 pub mod progress;
 pub mod runtime;
 pub mod summary;
+pub mod sweep;
 pub mod table;
 pub mod units;
+pub mod windows;

@@ -54,7 +54,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
 }
 
 /// A repeat as a link delivers it: latencies near 100 µs with four phases.
-fn payloads(trials: u32) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn payloads(trials: u32) -> Result<Vec<Vec<u8>>> {
     let phases = ["device_ns", "preprocess_ns", "forward_ns", "postprocess_ns"];
     let schema = TrialSchema::with(phases.map(|name| ColumnSpec::new(name, "ns")).into());
     let mut records = vec![Record::Schema { lane: 0, schema }];
@@ -103,7 +103,7 @@ fn payloads(trials: u32) -> Result<Vec<Vec<u8>>> {
         .collect()
 }
 
-fn header(store: &Store, repeat: u32) -> Result<SegmentHeader> {
+pub(crate) fn header(store: &Store, repeat: u32) -> Result<SegmentHeader> {
     let schema: Sha256 = edgedyno_shared::SCHEMA_HASH_HEX.parse()?;
     Ok(SegmentHeader {
         schema: schema.0,
@@ -120,7 +120,7 @@ fn header(store: &Store, repeat: u32) -> Result<SegmentHeader> {
     })
 }
 
-fn new_store(folder: &std::path::Path) -> Result<Store> {
+pub(crate) fn new_store(folder: &std::path::Path) -> Result<Store> {
     let store = Store::open_writing(folder)?;
     let run = RunId(RUN.into());
     store.begin_run(&NewRun {

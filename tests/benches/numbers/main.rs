@@ -9,6 +9,7 @@ mod measured;
 mod period;
 mod size;
 mod summary;
+mod sweep;
 
 use std::process::ExitCode;
 
@@ -37,7 +38,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 9] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -72,6 +73,16 @@ const BENCHES: [Bench; 7] = [
         name: "summary",
         summary: "time for the summary of a million stored trials",
         measure: summary::measure,
+    },
+    Bench {
+        name: "plan",
+        summary: "time to plan a sweep of 100 000 cases",
+        measure: sweep::measure_plan,
+    },
+    Bench {
+        name: "list",
+        summary: "time to list a store with a run of 10 000 repeats",
+        measure: sweep::measure_list,
     },
 ];
 

@@ -5,7 +5,7 @@ pub(super) mod inventory;
 mod outputs;
 pub(super) mod prepare;
 mod record;
-mod resume;
+pub(super) mod resume;
 
 use std::path::PathBuf;
 

@@ -75,7 +75,7 @@ fn conduct(entry: &CaseEntry, plan: &Value) -> Conduct {
 }
 
 /// Finds the files of the plan again and sees that they are the same.
-fn contents(plan: &Value) -> Result<Vec<Content>, CommandError> {
+pub(in crate::cmd) fn contents(plan: &Value) -> Result<Vec<Content>, CommandError> {
     let listed = plan["contents"].as_array().cloned().unwrap_or_default();
     let mut out = Vec::with_capacity(listed.len());
     for content in &listed {
