@@ -52,7 +52,14 @@ impl ConnectError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Folders(_) => Some("set HOME, or EDGEDYNO_AGENT_STATE to a folder".into()),
-            Self::NoAnswer { log, .. } => Some(format!("its log is `{}`", log.display())),
+            Self::NoAnswer { log, .. } if log.exists() => {
+                Some(format!("its log is `{}`", log.display()))
+            }
+            Self::NoAnswer { log, .. } => Some(format!(
+                "it could not even begin its log `{}`: see that the folder can be written, or set \
+                 EDGEDYNO_AGENT_STATE to another",
+                log.display()
+            )),
             Self::StillRetiring => Some("run the command again when it has ended".into()),
             Self::Link(LinkError::Incompatible { .. }) => {
                 Some("host and agent must be of the same build: `board update`".into())

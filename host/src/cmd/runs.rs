@@ -13,15 +13,16 @@ use crate::ui::{cases, print, table::Table, units};
 
 const EXAMPLES: &str = "\
 examples:
-  edgedyno runs list
+  edgedyno runs
   edgedyno runs tag last before-upgrade
   edgedyno runs rm 7k2m --yes";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunsArgs {
+    /// Without one, all runs are listed
     #[command(subcommand)]
-    pub what: What,
+    pub what: Option<What>,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -59,7 +60,7 @@ pub enum What {
 }
 
 pub fn run(args: &RunsArgs, global: &Global) -> CommandResult {
-    match &args.what {
+    match args.what.as_ref().unwrap_or(&What::List) {
         What::List => list(global),
         What::Show { run } => show(run, global),
         What::Tag { run, tag, remove } => tag_run(run, tag, *remove, global),

@@ -319,7 +319,10 @@ fn environment(summary: &CaseSummary) -> String {
             Some(summary.case.model.sha256.to_string()[..16].to_owned()),
         ),
         ("fingerprint", environment.fingerprint.clone()),
-        ("tool's own cost", tool(summary)),
+        (
+            "tool's own cost",
+            tool(summary).or_else(|| Some("not measured".into())),
+        ),
     ];
     let mut table = Table::new().text("environment").text("");
     for (name, value) in rows {
