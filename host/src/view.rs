@@ -65,7 +65,6 @@ impl CaseView {
         }
         let board = &entry.case.board;
         let devices = store.devices(run)?;
-        let notes = store.findings(run)?;
         Ok(Self {
             run: store.run(run)?,
             device: devices
@@ -73,11 +72,7 @@ impl CaseView {
                 .find_map(|(name, device)| (name == *board).then_some(device)),
             entry,
             repeats,
-            notes: notes
-                .into_iter()
-                .filter(|(of, _)| of.is_none_or(|of| of == case))
-                .map(|(_, note)| note)
-                .collect(),
+            notes: store.findings_of(run, case)?,
         })
     }
 

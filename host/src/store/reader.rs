@@ -108,6 +108,17 @@ impl Store {
         )
     }
 
+    /// Of these, the ones of one case and those of the run as a whole.
+    pub fn findings_of(&self, run: &RunId, case: Sha256) -> Result<Vec<FindingRow>> {
+        self.list(
+            "read the findings",
+            "SELECT body FROM findings
+             WHERE run_id = $1 AND (case_key = $2 OR case_key IS NULL) ORDER BY number",
+            params![run.0, case.to_string()],
+            |row| from_json(row, 0),
+        )
+    }
+
     /// Keys of a run that have a row, and how each ended; a planner leaves these out.
     pub fn done_keys(&self, run: &RunId) -> Result<Vec<(OrderKey, OutcomeKind)>> {
         self.list(

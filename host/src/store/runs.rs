@@ -8,7 +8,7 @@ use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::failure::Failure;
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::rows::{
     CaseRow, DeviceRow, FailureRow, FindingRow, OutcomeKind, RulesRow, RunRow, RunStatus,
@@ -233,11 +233,29 @@ impl Store {
 
     /// One run by its exact id.
     pub fn run(&self, id: &RunId) -> Result<RunRow> {
-        let found = self.runs()?.into_iter().find(|run| run.id == *id);
-        found.ok_or_else(|| StoreError::NoSuchRun {
-            wanted: id.0.clone(),
-            near: Vec::new(),
-        })
+        let explain = self.explain("read a run");
+        let found = self.sql.query_row(
+            "SELECT id, created_unix_ns, command, argv, plan, tool_version, status
+             FROM runs WHERE id = $1",
+            [&id.0],
+            run_row,
+        );
+        let mut run = found
+            .optional()
+            .map_err(&explain)?
+            .ok_or_else(|| StoreError::NoSuchRun {
+                wanted: id.0.clone(),
+                near: Vec::new(),
+            })?;
+        let mut query = self
+            .sql
+            .prepare_cached("SELECT tag FROM tags WHERE run_id = $1 ORDER BY tag")
+            .map_err(&explain)?;
+        let tags = query
+            .query_map([&id.0], |row| row.get(0))
+            .map_err(&explain)?;
+        run.tags = tags.collect::<rusqlite::Result<_>>().map_err(&explain)?;
+        Ok(run)
     }
 
     /// The run that `name` means: `last`, an id, a tag, or the beginning of one id.

@@ -42,7 +42,7 @@ fn axes_of(summary: &CaseSummary) -> BTreeMap<String, String> {
 }
 
 /// Names of axes on which the cases differ.
-pub(super) fn telling(axes: &[BTreeMap<String, String>]) -> Vec<String> {
+fn telling(axes: &[BTreeMap<String, String>]) -> Vec<String> {
     let names: BTreeSet<&String> = axes.iter().flat_map(BTreeMap::keys).collect();
     let differs = |name: &&String| {
         let values: BTreeSet<Option<&String>> = axes.iter().map(|of| of.get(*name)).collect();

@@ -1,6 +1,6 @@
 //! A sweep as text: its plan before it runs, and what came of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::Sha256;
@@ -97,17 +97,16 @@ pub fn plan(plan: &Plan<'_>) -> String {
 }
 
 fn listed(plan: &Plan<'_>) -> String {
-    let all: Vec<BTreeMap<String, String>> = plan
-        .cases
-        .iter()
+    let telling = telling(plan.cases.iter().map(|(_, case)| axes(case)));
+    let shown = plan.cases.iter().take(MOST_LISTED);
+    let all: Vec<BTreeMap<String, String>> = shown
         .map(|(_, case)| axes(case).into_iter().collect())
         .collect();
-    let telling = cases::telling(&all);
     let mut table = Table::new().figure("#").text("case");
     for axis in &telling {
         table = table.text(axis);
     }
-    for (number, ((key, _), axes)) in (0_u64..).zip(plan.cases.iter().zip(&all)).take(MOST_LISTED) {
+    for (number, ((key, _), axes)) in (0_u64..).zip(plan.cases.iter().zip(&all)) {
         let own = telling.iter().map(|axis| cases::value(axes, axis));
         let row = [number.to_string(), short(*key)].into_iter().chain(own);
         table.row(row.collect::<Vec<_>>());
@@ -120,6 +119,23 @@ fn listed(plan: &Plan<'_>) -> String {
             units::count(more as u64)
         ),
     }
+}
+
+/// Names of axes on which cases differ, sorted; of very many cases, looked at one by one.
+fn telling(mut cases: impl Iterator<Item = Vec<(String, String)>>) -> BTreeSet<String> {
+    let first = cases.next().unwrap_or_default();
+    let mut telling = BTreeSet::new();
+    for axes in cases {
+        let only_here = |of: &[(String, String)], other: &[(String, String)]| {
+            let differing = of.iter().filter(|axis| !other.contains(axis));
+            differing.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        if axes != first {
+            telling.extend(only_here(&axes, &first));
+            telling.extend(only_here(&first, &axes));
+        }
+    }
+    telling
 }
 
 /// `: 2 0 1, 1 0 2`: rounds of numbers of cases.

@@ -82,6 +82,7 @@ fn left_out(
     }
     let mut findings = Findings::new();
     let mut rest = Rest::None;
+    let mut to_go = 0;
     for board in prepared.devices.keys() {
         for (case, repeats, why) in planner(run, prepared, board).left_out(&progress) {
             let (code, text) = match why {
@@ -100,18 +101,20 @@ fn left_out(
                 ),
                 LeftOut::Stopped => {
                     rest = Rest::Some;
-                    if end == DriveEnd::Interrupted || prepared.schedule.time_budget.is_none() {
-                        continue;
-                    }
-                    (
-                        OUT_OF_TIME,
-                        format!("the time budget was over with {repeats} repeats to go"),
-                    )
+                    to_go += u64::from(repeats);
+                    continue;
                 }
             };
             let figures = Map::from_iter([("repeats_left_out".to_owned(), json!(repeats))]);
             findings.push((Some(case), guard::finding(code, text, figures)));
         }
+    }
+    // One for the run and not one for each case: a plan of very many cases has little but these.
+    let out_of_time = end == DriveEnd::Complete && prepared.schedule.time_budget.is_some();
+    if out_of_time && to_go > 0 {
+        let text = format!("the time budget was over with {to_go} repeats to go");
+        let figures = Map::from_iter([("repeats_left_out".to_owned(), json!(to_go))]);
+        findings.push((None, guard::finding(OUT_OF_TIME, text, figures)));
     }
     Ok((findings, rest))
 }

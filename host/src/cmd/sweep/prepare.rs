@@ -84,7 +84,7 @@ pub(super) fn prepare(definition: &Definition, global: &Global) -> Result<Prepar
     check_models(&resolved, &models, &found)?;
     let mut contents: Vec<Content> = models.into_values().map(|model| model.content).collect();
     contents.extend(feed.contents);
-    let resolved = keyed(resolved);
+    let resolved = keyed(resolved, &points);
     Ok(Prepared {
         name: definition.name.clone(),
         schedule: schedule(definition, &resolved)?,
@@ -216,7 +216,7 @@ fn check_models(
 }
 
 /// Cases with their keys, each once.
-fn keyed(resolved: Vec<Resolved>) -> Vec<(Planned, Point)> {
+fn keyed(resolved: Vec<Resolved>, points: &[Point]) -> Vec<(Planned, &Point)> {
     let mut seen = HashSet::with_capacity(resolved.len());
     let planned = resolved.into_iter().map(|resolved| {
         let planned = Planned {
@@ -224,14 +224,17 @@ fn keyed(resolved: Vec<Resolved>) -> Vec<(Planned, Point)> {
             case: resolved.case,
             aligned_from: resolved.aligned_from,
         };
-        (planned, resolved.point)
+        (planned, &points[resolved.point])
     });
     planned
         .filter(|(planned, _)| seen.insert(planned.key))
         .collect()
 }
 
-fn schedule(definition: &Definition, cases: &[(Planned, Point)]) -> Result<Schedule, CommandError> {
+fn schedule(
+    definition: &Definition,
+    cases: &[(Planned, &Point)],
+) -> Result<Schedule, CommandError> {
     let sentinel = definition.sentinel.as_ref().map(|wish| {
         let found = cases.iter().find(|(_, point)| fits(point, &wish.case));
         let (planned, _) = found.ok_or_else(|| no_case("the sentinel", &wish.case))?;
@@ -263,7 +266,7 @@ fn stop_axes(definition: &Definition) -> Vec<String> {
 
 fn references_of(
     definition: &Definition,
-    cases: &[(Planned, Point)],
+    cases: &[(Planned, &Point)],
 ) -> Result<Option<Vec<Sha256>>, CommandError> {
     let Some(filter) = definition.reference.as_ref().filter(|_| cases.len() > 1) else {
         return Ok(None);

@@ -30,8 +30,12 @@ pub fn expand(definition: &Definition) -> Result<Vec<Point>, ExpandError> {
     for filter in &definition.include {
         points.extend(including(&groups, filter));
     }
-    let mut seen = HashSet::with_capacity(points.len());
-    points.retain(|point| seen.insert(point.clone()));
+    // A product of values that are there once has every point once.
+    let is_unique = |group: &Vec<Point>| group.iter().collect::<HashSet<_>>().len() == group.len();
+    if !definition.include.is_empty() || !groups.iter().all(is_unique) {
+        let mut seen = HashSet::with_capacity(points.len());
+        points.retain(|point| seen.insert(point.clone()));
+    }
     match points.is_empty() {
         true => Err(ExpandError::Nothing),
         false => Ok(points),

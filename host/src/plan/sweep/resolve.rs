@@ -40,11 +40,11 @@ pub struct Grounds<'a> {
     pub inputs: &'a InputSpec,
 }
 
-/// A case, the point it comes from, and shapes that were brought to a multiple, as they were asked for.
+/// A case, the number of the point it comes from, and shapes that were brought to a multiple, as they were asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
     pub case: Case,
-    pub point: Point,
+    pub point: usize,
     pub model: PathBuf,
     pub aligned_from: Vec<NamedShape>,
 }
@@ -96,7 +96,7 @@ pub fn resolve(
     grounds: &Grounds<'_>,
 ) -> Result<Vec<Resolved>, CommandError> {
     let mut out = Vec::with_capacity(points.len());
-    for point in points {
+    for (number, point) in points.iter().enumerate() {
         let (case, model, aligned_from) = case_of(definition, point, grounds)?;
         let device = device(grounds, point)?;
         for cpus in cpu_sets(device, point)? {
@@ -108,7 +108,7 @@ pub fn resolve(
                     cpus,
                     ..case.clone()
                 },
-                point: point.clone(),
+                point: number,
                 model: model.clone(),
                 aligned_from: aligned_from.clone(),
             });
