@@ -24,6 +24,7 @@ const EXAMPLES: &str = "\
 examples:
   edgedyno demo                     measure two networks on this machine, nothing to prepare
   edgedyno run model.onnx           measure a model
+  edgedyno sweep plan.toml          measure many cases
   edgedyno summary last             show the newest run again
   edgedyno get last latency_p50_ms  one figure, for scripts";
 
@@ -61,6 +62,10 @@ enum Command {
     Demo(cmd::demo::DemoArgs),
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Measure many cases: a plan file, or a model over axes
+    Sweep(Box<cmd::sweep::SweepArgs>),
+    /// Measure the plan of a stored run again
+    Rerun(cmd::rerun::RerunArgs),
     /// Look into a model file, or make one
     Model(cmd::model::ModelArgs),
     /// Show what a run came to
@@ -75,6 +80,8 @@ enum Command {
     Explain(cmd::explain::ExplainArgs),
     /// Print trials one by one
     Records(cmd::records::RecordsArgs),
+    /// Show a run at its beginning, middle and end
+    Windows(cmd::windows::WindowsArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
     /// Say what the tool costs on a board, and how small a difference can be seen there
@@ -117,6 +124,8 @@ fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         Command::Demo(args) => cmd::demo::run(args, &cli.global),
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Sweep(args) => cmd::sweep::run(args, &cli.global),
+        Command::Rerun(args) => cmd::rerun::run(args, &cli.global),
         Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
         Command::Runtime(args) => cmd::runtime::run(args, &cli.global),
@@ -124,6 +133,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Get(args) => cmd::get::run(args, &cli.global),
         Command::Explain(args) => cmd::explain::run(args, &cli.global),
         Command::Records(args) => cmd::records::run(args, &cli.global),
+        Command::Windows(args) => cmd::windows::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
         Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),

@@ -11,10 +11,15 @@ use crate::fields::{Field, SUBJECTS};
 use crate::findings::Rule;
 use crate::model::info::ModelInfo;
 use crate::model::make::{Made, NETWORKS, Network};
+use crate::plan::answer::Answer;
+use crate::plan::goal::{Figure, Goal};
 use crate::runtime::cache::Installed;
 use crate::runtime::listing::{Listing, Verdict};
+use crate::stats::windows::{Windows, fps};
 use crate::store::rows::RunRow;
 use crate::store::{Result, Store};
+use crate::summary::best::Best;
+use crate::summary::windows::Variant;
 use crate::summary::{CaseSummary, to_json};
 use crate::ui::demo::Shown;
 
@@ -29,7 +34,7 @@ pub fn runs(store: &Store, runs: &[RunRow]) -> Result<Value> {
 }
 
 fn describe_run(store: &Store, run: &RunRow) -> Result<Value> {
-    let (cases, done) = (store.cases(&run.id)?, store.done_keys(&run.id)?);
+    let (cases, attempts) = store.counts(&run.id)?;
     Ok(json!({
         "id": run.id.0,
         "created": utc(run.created_unix_ns),
@@ -39,8 +44,8 @@ fn describe_run(store: &Store, run: &RunRow) -> Result<Value> {
         "status": run.status,
         "tags": run.tags,
         "tool_version": run.tool_version,
-        "cases_count": cases.len(),
-        "attempts_count": done.len(),
+        "cases_count": cases,
+        "attempts_count": attempts,
     }))
 }
 
@@ -146,6 +151,82 @@ pub fn demo(shown: &Shown<'_>) -> Value {
         "networks": shown.networks,
         "cases": to_json(shown.cases)["cases"],
         "left_out": shown.left_out,
+    })
+}
+
+/// `sweep --json`: every case in full, and the best of them.
+pub fn sweep(
+    run: &RunRow,
+    cases: &[CaseSummary],
+    best: &[Best],
+    answer: Option<&(Goal, Answer)>,
+) -> Value {
+    json!({
+        "document": "edgedyno/sweep/1",
+        "run": run.id.0,
+        "status": run.status,
+        "cases": to_json(cases)["cases"],
+        "best": best.iter().map(Best::to_json).collect::<Vec<_>>(),
+        "answer": answer.map(|(goal, answer)| answered(goal, answer)),
+    })
+}
+
+/// What a search came to; values are in milliseconds or hertz.
+fn answered(goal: &Goal, answer: &Answer) -> Value {
+    let unit = |value: f64| match goal.objective {
+        Figure::Rate => value,
+        Figure::Mean | Figure::Quantile(_) => value / 1e6,
+    };
+    let contenders = answer.contenders.iter().map(|contender| {
+        json!({
+            "case": contender.case.to_string(),
+            "value": unit(contender.value),
+            "needs": contender.needs,
+        })
+    });
+    json!({
+        "goal": goal.text,
+        "case": answer.best.map(|(case, _)| case.to_string()),
+        "value": answer.best.map(|(_, value)| unit(value)),
+        "contenders": contenders.collect::<Vec<_>>(),
+    })
+}
+
+/// `windows --json`: figures of each case by name, and of each of its repeats.
+pub fn windows(run: &RunId, variants: &[Variant]) -> Value {
+    let one = |windows: &Windows| {
+        let [lo, mid, hi] = windows.at;
+        json!({
+            "global_fps": fps(windows.global_ms),
+            "global_ms": windows.global_ms,
+            "total_ms": windows.total_ms,
+            "total_frames": windows.frames,
+            "phase1_ms": windows.phase1_ms,
+            "ms_lo": lo.ms,
+            "ms_mid": mid.ms,
+            "ms_hi": hi.ms,
+            "fps_lo": fps(lo.ms),
+            "fps_mid": fps(mid.ms),
+            "fps_hi": fps(hi.ms),
+            "frame_lo": lo.frame,
+            "frame_mid": mid.frame,
+            "frame_hi": hi.frame,
+            "drift_ms_per_1000": windows.drift_ms_per_1000,
+            "trace": windows.trace.iter().map(|(at, ms)| json!([at, ms])).collect::<Vec<_>>(),
+        })
+    };
+    let variants = variants.iter().map(|variant| {
+        let repeats = variant.repeats.iter().map(|(repeat, windows)| {
+            let mut value = one(windows);
+            value["repeat"] = (*repeat).into();
+            value
+        });
+        json!({ "name": variant.name, "repeats": repeats.collect::<Vec<_>>() })
+    });
+    json!({
+        "document": "edgedyno/windows/1",
+        "run": run.0,
+        "variants": variants.collect::<Vec<_>>(),
     })
 }
 

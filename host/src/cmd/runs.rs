@@ -107,13 +107,14 @@ fn table(store: &Store, runs: &[RunRow]) -> Result<String, CommandError> {
         .figure("attempts")
         .text("tags");
     for run in runs {
+        let (cases, attempts) = store.counts(&run.id)?;
         table.row([
             run.id.0.clone(),
             documents::utc(run.created_unix_ns).unwrap_or_else(|| units::UNKNOWN.into()),
             run.command.clone(),
             run.status.to_string(),
-            units::count(store.cases(&run.id)?.len() as u64),
-            units::count(store.done_keys(&run.id)?.len() as u64),
+            units::count(cases),
+            units::count(attempts),
             run.tags.join(" "),
         ]);
     }

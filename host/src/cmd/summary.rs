@@ -59,11 +59,16 @@ pub(super) fn verdict(summaries: &[CaseSummary], force: bool) -> Exit {
     let mut codes = Vec::new();
     if measured == 0 {
         codes.push(Exit::NOTHING_MEASURED);
-    } else if measured < summaries.len() {
+    } else if summaries.iter().any(has_only_failures) {
         codes.push(Exit::SOME_FAILED);
     }
     if !force && summaries.iter().any(invalid) {
         codes.push(Exit::INVALID);
     }
     Exit::of_all(codes)
+}
+
+/// A case that was never tried has not failed.
+fn has_only_failures(summary: &CaseSummary) -> bool {
+    summary.latency.is_none() && summary.counts.attempts > 0
 }

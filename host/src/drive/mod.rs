@@ -2,7 +2,9 @@
 
 mod delivery;
 mod driver;
+mod figures;
 pub mod interrupts;
+pub mod parallel;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -18,7 +20,8 @@ use crate::exit::{CommandError, Exit};
 use crate::plan::Ended;
 use crate::store::StoreError;
 
-pub use driver::{Driver, Plan};
+pub use driver::{Driver, Plan, recall};
+pub use figures::of as figures_of;
 
 /// What happens meanwhile, for whoever shows it.
 #[derive(Debug, Clone, PartialEq)]

@@ -187,6 +187,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         // Until the pause is over; `next` takes it away.
         while self.not_before.is_none() {
             let driver = &mut self.driver;
+            driver.progress.elapsed = driver.began.elapsed();
             driver.progress.room = QUEUED.saturating_sub(driver.progress.pending().len());
             let orders = match driver.progress.room {
                 0 => Vec::new(),
@@ -325,6 +326,10 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         let number = self.link.send(Request::Acknowledge { segment }).await?;
         self.acknowledged.insert(number);
         if delivery.wanted {
+            let is_ours = delivery.key.run == self.driver.plan.run;
+            if is_ours && self.driver.plan.planner.needs_figures() {
+                self.driver.look_at(delivery.key.case)?;
+            }
             self.end(delivery.key, delivery.how, delivery.failure);
         } else if delivery.key.run == self.driver.plan.run {
             // Removed under our hands: the error says so.

@@ -27,6 +27,16 @@ pub struct LimitOptions {
 }
 
 impl LimitOptions {
+    /// What holds where nothing is asked for.
+    pub fn usual() -> Self {
+        Self {
+            timeout_load: Nanos::from_secs(120),
+            timeout_compile: Nanos::from_secs(600),
+            timeout_trial: Nanos::from_secs(10),
+            memory_limit: None,
+        }
+    }
+
     pub fn limits(&self) -> Limits {
         Limits {
             load: self.timeout_load,

@@ -1,5 +1,6 @@
 //! One case as the figures that `run` and `summary` print: a pure function over what was stored.
 
+pub mod best;
 mod cite;
 mod cold;
 mod environment;
@@ -10,6 +11,7 @@ mod placement;
 mod repeats;
 mod schema;
 mod tool;
+pub mod windows;
 
 #[cfg(test)]
 pub(crate) mod tests;
