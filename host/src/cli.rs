@@ -61,6 +61,8 @@ enum Command {
     Demo(cmd::demo::DemoArgs),
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Boards on the network: come to know them, list them
+    Board(cmd::board::BoardArgs),
     /// Look into a model file, or make one
     Model(cmd::model::ModelArgs),
     /// Show what a run came to
@@ -100,6 +102,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         Command::Demo(args) => cmd::demo::run(args, &cli.global),
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Board(args) => cmd::board::run(args, &cli.global),
         Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
         Command::Runtime(args) => cmd::runtime::run(args, &cli.global),

@@ -6,6 +6,7 @@ use edgedyno_shared::ids::RunId;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::board::known::KnownBoard;
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
 use crate::model::info::ModelInfo;
@@ -90,6 +91,19 @@ pub fn exported(run: &RunId, format: &str, output: &Output) -> Value {
         "format": format,
         "files": files.collect::<Vec<_>>(),
     })
+}
+
+/// `board list --json` and what the other commands of `board` leave.
+pub fn boards<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> Value {
+    let one = |(name, board): (&str, &KnownBoard)| {
+        json!({
+            "name": name,
+            "addresses": board.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "key": board.key.to_string(),
+            "fingerprint": board.key.fingerprint().to_string(),
+        })
+    };
+    json!({ "document": "edgedyno/boards/1", "boards": boards.map(one).collect::<Vec<_>>() })
 }
 
 /// `demo --json`: the networks, every case in full, and what was left out.
@@ -192,6 +206,11 @@ mod tests {
 
     #[test]
     fn every_document_fits_its_schema() {
+        let board = KnownBoard {
+            addresses: vec!["10.0.0.7:7447".parse().unwrap()],
+            key: edgedyno_shared::link::key::PublicKey([1; 32]),
+        };
+        fits("boards", &boards([("a", &board)].into_iter()));
         let (dir, store) = hand_worked();
         let summary = summarise(&view(&store));
         let run = run_id("a");

@@ -4,16 +4,17 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
+use edgedyno_shared::link::role::Role;
 use edgedyno_shared::order::RepeatOrder;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
 use edgedyno_shared::wire::hello::{Hello, Verdict};
-use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
+use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request, Upload};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{broadcast, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::state::{Daemon, News, SessionCount};
 use super::{inventory, runtimes};
@@ -28,6 +29,11 @@ const QUEUE_LIMIT: usize = 256;
 pub struct Peer {
     /// A process of the daemon's own user on this machine that is no relay: it may name local paths.
     pub may_name_paths: bool,
+    /// A process of the daemon's own user on this machine, also through a relay.
+    pub is_local: bool,
+    pub role: Role,
+    /// A stranger must say a welcome hello by then.
+    pub hello_within: Option<Duration>,
 }
 
 /// Serves one connection to its end.
@@ -45,6 +51,7 @@ where
         peer,
         store: None,
         replay: None,
+        pinned: Vec::new(),
     };
     if let Err(why) = session.talk(&mut read).await {
         tracing::info!("a session ended: {why}");
@@ -76,16 +83,31 @@ struct Session {
     /// Set by a hello that was welcome.
     store: Option<StoreId>,
     replay: Option<tokio::task::JoinHandle<()>>,
+    /// Uploaded contents that stay while this session lasts.
+    pinned: Vec<Sha256>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let blobs = &mut self.daemon.contents.borrow_mut().blobs;
+        self.pinned.iter().for_each(|sha256| blobs.unpin(sha256));
+    }
 }
 
 impl Session {
     async fn talk<R: AsyncRead + Unpin>(&mut self, read: &mut R) -> Result<(), FrameError> {
+        let hello_by = self.peer.hello_within.map(|within| Instant::now() + within);
         loop {
             let limit = match self.store {
                 Some(_) => frame::LIMIT,
                 None => frame::LIMIT_BEFORE_AUTHENTICATION,
             };
-            let Some(frame) = frame::read(read, limit).await? else {
+            let frame = frame::read(read, limit);
+            let frame = match hello_by.filter(|_| self.store.is_none()) {
+                Some(by) => timeout_at(by, frame).await.map_err(io::Error::from)?,
+                None => frame.await,
+            };
+            let Some(frame) = frame? else {
                 return Ok(());
             };
             self.take(frame).await?;
@@ -98,6 +120,9 @@ impl Session {
             (kind::STATUS, _) => {
                 self.send(self.daemon.status().to_frame(kind::STATUS_REPLY))
                     .await
+            }
+            (kind::RETIRE, _) if self.peer.role < Role::Admin => {
+                Err(io::Error::from(io::ErrorKind::PermissionDenied).into())
             }
             (kind::RETIRE, _) => {
                 self.daemon.retiring.set(true);
@@ -141,13 +166,17 @@ impl Session {
             let news = self.daemon.news.subscribe();
             let task = feed(Rc::clone(&self.daemon), host.store, self.out.clone(), news);
             self.send(reply.to_frame()).await?;
-            self.replay = Some(tokio::task::spawn_local(task));
+            // What was measured is for those who may measure.
+            if self.peer.role >= Role::Run {
+                self.replay = Some(tokio::task::spawn_local(task));
+            }
             return Ok(());
         }
         self.send(reply.to_frame()).await
     }
 
-    async fn answer(&self, store: StoreId, request: Request) -> Result<Reply, Failure> {
+    async fn answer(&mut self, store: StoreId, request: Request) -> Result<Reply, Failure> {
+        self.may(role_for(&request))?;
         let daemon = &self.daemon;
         match request {
             Request::Info => Ok(Reply::Info(Box::new(inventory::read(daemon).await))),
@@ -182,7 +211,63 @@ impl Session {
                 })?;
                 Ok(Reply::Done)
             }
+            Request::Offer(offer) => {
+                let in_use = daemon.contents_in_use();
+                let blobs = &mut daemon.contents.borrow_mut().blobs;
+                let have = blobs.offer(&offer, &in_use)?;
+                blobs.pin(offer.sha256);
+                self.pinned.push(offer.sha256);
+                Ok(Reply::Offered(have))
+            }
+            Request::Upload(upload) => self.upload(upload).await,
+            Request::OpenPairing { role } => self.open_pairing(role),
         }
+    }
+
+    /// Files are written, and hashed, on the thread for that.
+    async fn upload(&self, upload: Upload) -> Result<Reply, Failure> {
+        let contents = &self.daemon.contents;
+        let piece = contents.borrow().blobs.piece(upload)?;
+        let sha256 = piece.sha256();
+        let put = tokio::task::spawn_blocking(|| piece.put()).await;
+        let internal =
+            |why: tokio::task::JoinError| Failure::new(FailureCode::Internal, why.to_string());
+        let have = put.map_err(internal)??;
+        contents.borrow().blobs.settle(&sha256)?;
+        Ok(Reply::Uploaded(have))
+    }
+
+    fn open_pairing(&self, role: Role) -> Result<Reply, Failure> {
+        if !self.peer.is_local {
+            let detail = "a ticket is given out on the board itself only";
+            return Err(Failure::new(FailureCode::NotPermitted, detail));
+        }
+        let network = self.daemon.network.borrow();
+        let Some(network) = network.as_ref() else {
+            let detail = "this agent does not listen on the network";
+            let hint = "start it with `edgedyno-agent serve --listen ADDRESS`";
+            return Err(Failure::new(FailureCode::Unsupported, detail).hint(hint));
+        };
+        match network.open_pairing(role) {
+            Ok(ticket) => Ok(Reply::Ticket(ticket.to_string())),
+            Err(why) => Err(Failure::new(
+                FailureCode::Internal,
+                format!("no ticket can be made: {why}"),
+            )),
+        }
+    }
+
+    fn may(&self, needed: Role) -> Result<(), Failure> {
+        if self.peer.role >= needed {
+            return Ok(());
+        }
+        let detail = format!(
+            "this needs the role {needed}, and this host has {} on the board",
+            self.peer.role
+        );
+        let hint =
+            "pair again with a ticket for that role: `edgedyno-agent pair ROLE` on the board";
+        Err(Failure::new(FailureCode::NotPermitted, detail).hint(hint))
     }
 
     fn submit(&self, store: StoreId, order: RepeatOrder) -> OrderAnswer {
@@ -247,6 +332,21 @@ impl Session {
         }
         let detail = "only a local user of the agent's own account may name files on the board";
         Err(Failure::new(FailureCode::NotPermitted, detail))
+    }
+}
+
+/// Who may ask for this at least.
+fn role_for(request: &Request) -> Role {
+    match request {
+        Request::Info | Request::Queue => Role::Observe,
+        Request::MapContent(_)
+        | Request::Submit(_)
+        | Request::Cancel { .. }
+        | Request::Acknowledge { .. }
+        | Request::Offer(_)
+        | Request::Upload(_) => Role::Run,
+        // A library is code that runs on the board.
+        Request::ProbeRuntime { .. } | Request::OpenPairing { .. } => Role::Admin,
     }
 }
 

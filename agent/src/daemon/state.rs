@@ -1,11 +1,12 @@
 //! What sessions and executor of one daemon share. All of it lives on the main thread.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use edgedyno_shared::folders::AgentFolders;
-use edgedyno_shared::ids::{BootId, StoreId};
+use edgedyno_shared::ids::{BootId, Sha256, StoreId};
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::event::Event;
@@ -14,6 +15,8 @@ use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::contents::Contents;
+use super::network::Network;
+use super::prepare;
 use super::queue::Queue;
 use super::runtimes::Runtimes;
 use super::spool::Spool;
@@ -34,6 +37,8 @@ pub struct Daemon {
     pub contents: RefCell<Contents>,
     pub runtimes: RefCell<Runtimes>,
     pub running: RefCell<Option<Running>>,
+    /// The second listener, when there is one.
+    pub network: RefCell<Option<Rc<Network>>>,
     /// Finish the running repeat, then leave.
     pub retiring: Cell<bool>,
     pub sessions: Cell<u32>,
@@ -111,6 +116,13 @@ impl Daemon {
             });
         }
         entries
+    }
+
+    /// Contents that orders in the queue name.
+    pub fn contents_in_use(&self) -> BTreeSet<Sha256> {
+        let queue = self.queue.borrow();
+        let orders = queue.entries().iter().map(|entry| &entry.order);
+        orders.flat_map(prepare::contents_of).collect()
     }
 
     /// Where repeats run: on tmpfs, else in the state folder.

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use edgedyno_shared::ids::RunId;
 use edgedyno_shared::wire::failure::FailureCode;
-use edgedyno_shared::wire::request::ContentMap;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use super::away::Away;
 use super::interrupts::Interrupts;
 use super::session::{Session, Stop};
 use super::{DriveEnd, DriveError, DriveEvent};
+use crate::board::content::Content;
 use crate::board::link::LinkError;
 use crate::board::{Board, ConnectError};
 use crate::plan::{Ended, Planner, Progress};
@@ -19,6 +20,9 @@ use crate::store::rows::OutcomeKind;
 /// A connection may be lost this often in a row without one repeat stored in between.
 const MAX_LOSSES: u32 = 4;
 
+/// The same where there is a network, which may be poor while the board does well.
+const MAX_LOSSES_REMOTE: u32 = 1000;
+
 /// Pause before the next try to connect, times the number of losses.
 const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 250 });
 
@@ -26,8 +30,8 @@ const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 250 });
 pub struct Plan<'a> {
     pub run: RunId,
     pub planner: &'a mut dyn Planner,
-    /// Files behind the hashes of the cases; told to the agent on every connection.
-    pub contents: Vec<ContentMap>,
+    /// Files behind the hashes of the cases; told, or offered, to the agent on every connection.
+    pub contents: Vec<Content>,
 }
 
 /// Drives one plan on one board.
@@ -41,6 +45,10 @@ pub struct Driver<'a, B> {
     /// How often the user asked to stop.
     pub(super) wishes: u32,
     pub(super) losses: u32,
+    began: Instant,
+    /// Whether the board was reached at all.
+    was_there: bool,
+    away: Away,
 }
 
 impl<'a, B: Board> Driver<'a, B> {
@@ -60,6 +68,9 @@ impl<'a, B: Board> Driver<'a, B> {
             progress: Progress::default(),
             wishes: 0,
             losses: 0,
+            began: Instant::now(),
+            was_there: false,
+            away: Away::default(),
         }
     }
 
@@ -68,7 +79,15 @@ impl<'a, B: Board> Driver<'a, B> {
         self.recall()?;
         loop {
             let session = match self.board.connect(self.store.id()).await {
-                Ok(link) => Session::new(link, &mut self).run().await,
+                Ok(link) => {
+                    self.was_there = true;
+                    self.away.is_back();
+                    Session::new(link, &mut self).run().await
+                }
+                Err(why @ ConnectError::Unreachable { .. }) if self.was_there => {
+                    self.wait_for(why).await?;
+                    Err(Stop::Away)
+                }
                 Err(ConnectError::Link(why)) if is_loss(&why) => Err(Stop::Lost(why)),
                 Err(source) => return Err(self.unreachable(source)),
             };
@@ -83,6 +102,10 @@ impl<'a, B: Board> Driver<'a, B> {
                     let board = self.board.name().to_owned();
                     return Err(DriveError::Stuck { board, source });
                 }
+                Err(Stop::Content { path, source }) => {
+                    return Err(DriveError::Content { path, source });
+                }
+                Err(Stop::Away) => {}
                 Err(Stop::Lost(why)) => self.wait_after(why).await?,
             }
             if self.wishes > 1 {
@@ -123,16 +146,43 @@ impl<'a, B: Board> Driver<'a, B> {
 
     async fn wait_after(&mut self, why: LinkError) -> Result<(), DriveError> {
         self.losses += 1;
-        if self.losses > MAX_LOSSES {
+        let most = match self.board.is_remote() {
+            true => MAX_LOSSES_REMOTE,
+            false => MAX_LOSSES,
+        };
+        if self.losses > most {
             let board = self.board.name().to_owned();
             return Err(DriveError::Lost { board, source: why });
         }
         (self.tell)(DriveEvent::Reconnecting(why.to_string()));
+        let pause = match self.board.is_remote() {
+            true => self.next_pause().unwrap_or(PAUSE),
+            false => PAUSE * self.losses,
+        };
+        self.rest(pause).await;
+        Ok(())
+    }
+
+    /// Waits for a board that was there; it works on meanwhile.
+    async fn wait_for(&mut self, why: ConnectError) -> Result<(), DriveError> {
+        let Some(pause) = self.next_pause() else {
+            return Err(self.unreachable(why));
+        };
+        (self.tell)(DriveEvent::Reconnecting(why.to_string()));
+        self.rest(pause).await;
+        Ok(())
+    }
+
+    fn next_pause(&mut self) -> Option<Duration> {
+        let has_orders = !self.progress.pending().is_empty();
+        self.away.pause(self.began.elapsed(), has_orders)
+    }
+
+    async fn rest(&mut self, pause: Duration) {
         tokio::select! {
-            () = sleep(PAUSE * self.losses) => {}
+            () = sleep(pause) => {}
             () = self.interrupts.next() => self.wishes += 1,
         }
-        Ok(())
     }
 
     fn unreachable(&self, source: ConnectError) -> DriveError {

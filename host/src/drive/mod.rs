@@ -1,11 +1,13 @@
 //! Driving a plan: orders go to a board's agent, finished repeats come back and are committed.
 
+mod away;
 mod delivery;
 mod driver;
 pub mod interrupts;
 mod session;
 #[cfg(test)]
 mod tests;
+mod upload;
 
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::Stage;
@@ -31,6 +33,12 @@ pub enum DriveEvent {
         key: OrderKey,
         how: Ended,
         failure: Option<(Stage, Failure)>,
+    },
+    /// A file is on its way to the board, in bytes.
+    Sending {
+        name: String,
+        done: u64,
+        total: u64,
     },
     /// The agent starts nothing for the time being, or cannot put a repeat away, and why.
     Waiting(Failure),
@@ -63,6 +71,11 @@ pub enum DriveError {
     Stuck { board: String, source: Failure },
     #[error("the agent on board {board} does not do as asked")]
     Agent { board: String, source: Failure },
+    #[error("`{}` cannot be read any more", .path.display())]
+    Content {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -72,8 +85,8 @@ impl From<DriveError> for CommandError {
         let text = error.to_string();
         match error {
             DriveError::Connect { source, .. } => {
-                let exit = match source {
-                    ConnectError::Link(LinkError::Incompatible { .. }) => Exit::INCOMPATIBLE,
+                let exit = match &source {
+                    _ if source.is_incompatible() => Exit::INCOMPATIBLE,
                     _ => Exit::BOARD,
                 };
                 let hint = source.hint();
@@ -93,6 +106,7 @@ impl From<DriveError> for CommandError {
                 let hint = source.hint.clone();
                 Self::new(Exit::BOARD, text).because(source).hint_if(hint)
             }
+            DriveError::Content { source, .. } => Self::usage(text).because(source),
             DriveError::Store(source) => source.into(),
         }
     }

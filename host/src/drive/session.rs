@@ -1,6 +1,8 @@
 //! One connection of a driver: commit what is replayed, read the queue, order, receive.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use edgedyno_shared::order::{OrderKey, RepeatOrder};
@@ -21,6 +23,9 @@ use crate::store::StoreError;
 /// Orders kept on the agent. One: on `local` the host then does nothing while a repeat is measured.
 const QUEUED: usize = 1;
 
+/// The same for a board that goes on while the network is away; what an agent keeps for one store.
+const QUEUED_REMOTE: usize = 256;
+
 /// How long an agent without room is left alone.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 5 } else { 1000 });
 
@@ -35,8 +40,15 @@ const ROOM_PATIENCE: Duration = if cfg!(test) {
 #[derive(Debug)]
 pub(super) enum Stop {
     Lost(LinkError),
+    /// The board cannot be reached; it was waited for already.
+    Away,
     Store(StoreError),
     Agent(Failure),
+    /// A file of this machine went away.
+    Content {
+        path: PathBuf,
+        source: io::Error,
+    },
     /// Only somebody at the board can help.
     Stuck(Failure),
 }
@@ -61,8 +73,8 @@ enum Next {
 }
 
 pub(super) struct Session<'s, 'a, B> {
-    link: Link,
-    driver: &'s mut Driver<'a, B>,
+    pub(super) link: Link,
+    pub(super) driver: &'s mut Driver<'a, B>,
     /// Arrived in the middle of a segment.
     aside: VecDeque<LinkEvent>,
     /// Acknowledgements not yet answered.
@@ -89,7 +101,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
 
     pub(super) async fn run(mut self) -> Result<DriveEnd, Stop> {
         for content in self.driver.plan.contents.clone() {
-            self.demand(Request::MapContent(content)).await?;
+            self.provide(&content).await?;
         }
         self.read_queue().await?;
         loop {
@@ -130,6 +142,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                 Err(_) => break,
             }
         }
+        self.link.leave().await;
         match self.driver.wishes {
             0 => Ok(DriveEnd::Complete),
             _ => Ok(DriveEnd::Interrupted),
@@ -167,7 +180,11 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         // Until the pause is over; `next` takes it away.
         while self.not_before.is_none() {
             let driver = &mut self.driver;
-            driver.progress.room = QUEUED.saturating_sub(driver.progress.pending().len());
+            let most = match driver.board.is_remote() {
+                true => QUEUED_REMOTE,
+                false => QUEUED,
+            };
+            driver.progress.room = most.saturating_sub(driver.progress.pending().len());
             let orders = match driver.progress.room {
                 0 => Vec::new(),
                 _ => driver.plan.planner.next(&driver.progress),
@@ -205,7 +222,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     }
 
     /// Asks for something that an agent of the same build has no reason to refuse.
-    async fn demand(&mut self, request: Request) -> Result<Reply, Stop> {
+    pub(super) async fn demand(&mut self, request: Request) -> Result<Reply, Stop> {
         let asked = self.link.send(request).await?;
         loop {
             match self.next().await? {

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::content::ContentOffer;
 use crate::device::{DeviceInfo, RuntimeFound};
 use crate::ids::{RunId, Sha256};
+use crate::link::role::Role;
 use crate::order::{OrderKey, RepeatOrder};
 use crate::repeat::Stage;
 use crate::wire::failure::Failure;
@@ -25,7 +27,28 @@ pub enum Request {
     Cancel { run: RunId, kill: bool },
     /// Everything of this segment is committed: the agent may delete it.
     Acknowledge { segment: u64 },
+    /// A content that orders will name, from a host that shares no files with the agent; answered by
+    /// [`Reply::Offered`] before the first byte is sent.
+    Offer(ContentOffer),
+    /// The next bytes of an offered file; answered by [`Reply::Uploaded`].
+    Upload(Upload),
+    /// Lets one host pair within ten minutes. Only for a local user of the same uid; answered by
+    /// [`Reply::Ticket`].
+    OpenPairing { role: Role },
 }
+
+/// A piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upload {
+    /// Of the whole file.
+    pub sha256: Sha256,
+    pub offset: u64,
+    /// At most [`UPLOAD_BYTES`].
+    pub bytes: Vec<u8>,
+}
+
+/// Bytes of one [`Upload`]: half a frame, so that a reply to something else waits little.
+pub const UPLOAD_BYTES: usize = 512 << 10;
 
 /// A content, the file that holds it, and the files that belong beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +77,11 @@ pub enum Reply {
     Runtime(RuntimeFound),
     Submitted(Vec<OrderAnswer>),
     Queue(Vec<QueueEntry>),
+    /// How many bytes of each offered file are there already; a file that is there whole needs no upload.
+    Offered(Vec<u64>),
+    /// How many bytes of the file are there now. Another number than expected says where to go on.
+    Uploaded(u64),
+    Ticket(String),
 }
 
 /// What became of one order.

@@ -107,18 +107,16 @@ fn built_in_finding(note: &str) -> FindingRow {
 
 fn drive(store: &mut Store, run: &RunId, prepared: &Prepared) -> Result<DriveEnd, CommandError> {
     let board = find_board(&prepared.board)?;
-    let contents = prepared.contents.iter().map(|content| {
-        let map = content.to_map();
-        map.map_err(|why| {
+    for content in &prepared.contents {
+        content.to_map().map_err(|why| {
             let path = content
                 .files
                 .first()
                 .map(|(_, path)| path.display().to_string());
             let what = format!("`{}` cannot be read", path.unwrap_or_default());
             CommandError::usage(what).because(why)
-        })
-    });
-    let contents = contents.collect::<Result<Vec<_>, _>>()?;
+        })?;
+    }
     let conduct = prepared.conduct.clone();
     let window = conduct.rules.measure.duration;
     let mut planner = StaticPlan::new(run, prepared.cases.clone(), conduct);
@@ -129,7 +127,7 @@ fn drive(store: &mut Store, run: &RunId, prepared: &Prepared) -> Result<DriveEnd
         let plan = Plan {
             run: run.clone(),
             planner: &mut planner,
-            contents,
+            contents: prepared.contents.clone(),
         };
         let mut tell = |event| line.tell(&event);
         let driver = Driver::new(&board, store, plan, &mut interrupts, &mut tell);

@@ -7,21 +7,14 @@ use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::wire::request::{Reply, Request};
 
 use crate::board::Board;
+use crate::board::any::AnyBoard;
 use crate::board::link::{Link, LinkError};
-use crate::board::local::{self, Local};
 use crate::drive::DriveError;
 use crate::exit::{CommandError, Exit};
 
 /// The board of that name.
-pub(crate) fn find_board(name: &str) -> Result<Local, CommandError> {
-    if name != local::NAME {
-        return Err(CommandError::usage(format!("there is no board `{name}`"))
-            .hint("this version measures on `local`, this machine"));
-    }
-    Local::from_env().map_err(|source| {
-        let board = name.to_owned();
-        DriveError::Connect { board, source }.into()
-    })
+pub(crate) fn find_board(name: &str) -> Result<AnyBoard, CommandError> {
+    AnyBoard::find(name)
 }
 
 /// A session that only asks.
