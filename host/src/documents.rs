@@ -2,7 +2,9 @@
 //!
 //! Each names its form in `document`; `docs/schema/` describes them and tests hold them to it.
 
+use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::RunId;
+use edgedyno_shared::wire::request::LeaseState;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -104,6 +106,29 @@ pub fn boards<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> Va
         })
     };
     json!({ "document": "edgedyno/boards/1", "boards": boards.map(one).collect::<Vec<_>>() })
+}
+
+/// `board info --json`.
+pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState) -> Value {
+    let holder = lease.holder.as_ref().map(|holder| {
+        json!({
+            "name": holder.name,
+            "since": utc(holder.since_unix_ns),
+            "since_unix_ns": holder.since_unix_ns,
+        })
+    });
+    json!({
+        "document": "edgedyno/board/1",
+        "name": name,
+        "agent_version": device.agent_version,
+        "build": device.build.0,
+        "os": device.os,
+        "arch": device.arch,
+        "cpus": device.allowed_cpus,
+        "memory_total_bytes": device.memory_total.map(|bytes| bytes.0),
+        "lease_epoch": lease.epoch,
+        "holder": holder,
+    })
 }
 
 /// `demo --json`: the networks, every case in full, and what was left out.

@@ -447,6 +447,112 @@ fn the_board_works_on_while_the_line_is_cut_and_all_arrives_once_it_heals() {
 }
 
 #[test]
+fn one_host_measures_at_a_time_and_others_hear_who_it_is() {
+    let lab = Lab::paired("run");
+    let model = small_model(&lab.sandbox);
+    let long = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "1",
+        "--warmup",
+        "2",
+        "--duration",
+        "2s",
+    ];
+    let mut first = lab.sandbox.start_edgedyno(line(&model, &long));
+    first.wait_until("a worker", |_| {
+        lab.sandbox
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    let other = ["--store", "other", "--backend", "fake"];
+    let quick = [&QUICK[..], &other].concat();
+    let refused = lab.run(&model, &quick).expect_code(4);
+    assert!(
+        refused.stderr.contains("board x is in use"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("has measured on it since 20"),
+        "{}",
+        refused.stderr
+    );
+    let stolen = lab
+        .run(&model, &[&quick[..], &["--steal"]].concat())
+        .expect_code(4);
+    assert!(
+        stolen.stderr.contains("needs the role admin"),
+        "{}",
+        stolen.stderr
+    );
+    let info = lab
+        .sandbox
+        .edgedyno(["board", "info", "x", "--json"])
+        .ok()
+        .json();
+    assert!(
+        info["holder"]["name"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty()),
+        "{info}"
+    );
+    let waited = lab.run(&model, &[&quick[..], &["--wait"]].concat()).ok();
+    assert!(
+        waited.stderr.contains("measures on the board"),
+        "{}",
+        waited.stderr
+    );
+    first.wait().ok();
+    assert_whole(&lab.sandbox, 1);
+    let info = lab
+        .sandbox
+        .edgedyno(["board", "info", "x", "--json"])
+        .ok()
+        .json();
+    assert!(
+        info["holder"].is_null() && info["lease_epoch"] == 2,
+        "{info}"
+    );
+}
+
+#[test]
+fn a_board_that_is_stolen_ends_the_run_before_and_keeps_what_it_measured() {
+    let lab = Lab::paired("admin");
+    let model = small_model(&lab.sandbox);
+    let long = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "9",
+        "--warmup",
+        "2",
+        "--duration",
+        "1s",
+    ];
+    let mut first = lab.sandbox.start_edgedyno(line(&model, &long));
+    first.wait_until("a worker", |_| {
+        lab.sandbox
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    let other = ["--store", "other", "--backend", "fake", "--steal"];
+    lab.run(&model, &[&QUICK[..], &other].concat()).ok();
+    let ended = first.wait().expect_code(4);
+    assert!(
+        ended.stderr.contains("board x was taken by"),
+        "{}",
+        ended.stderr
+    );
+    // The repeat that ran was finished, and comes with the rest of the plan.
+    lab.sandbox.edgedyno(["run", "--resume", "last"]).ok();
+    assert_whole(&lab.sandbox, 9);
+}
+
+#[test]
 fn nothing_is_lost_or_doubled_on_a_bad_line() {
     let lab = Lab::paired("run");
     let weather = Weather {

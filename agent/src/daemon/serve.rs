@@ -23,6 +23,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::contents::Contents;
+use super::lease_file::LeaseFile;
 use super::network::Network;
 use super::queue::Queue;
 use super::runtimes::Runtimes;
@@ -178,7 +179,8 @@ fn try_lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
     Ok(held)
 }
 
-fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
+/// A daemon from what its folders hold, which the caller has locked.
+pub fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
     let mut boot = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut boot)?;
     let (news, _) = broadcast::channel(256);
@@ -192,6 +194,7 @@ fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
         contents: RefCell::new(Contents::open(&folders.state)?),
         runtimes: RefCell::new(Runtimes::open(&folders.state)),
         running: RefCell::new(None),
+        lease: RefCell::new(LeaseFile::open(&folders.state)?),
         network: RefCell::new(None),
         retiring: Cell::new(false),
         sessions: Cell::new(0),

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::lease::Taken;
 use super::state::{Daemon, News, SessionCount};
 use super::{inventory, runtimes};
 use crate::backend::{self, Candidate};
@@ -52,6 +53,7 @@ where
         store: None,
         replay: None,
         pinned: Vec::new(),
+        epoch: None,
     };
     if let Err(why) = session.talk(&mut read).await {
         tracing::info!("a session ended: {why}");
@@ -85,10 +87,15 @@ struct Session {
     replay: Option<tokio::task::JoinHandle<()>>,
     /// Uploaded contents that stay while this session lasts.
     pinned: Vec<Sha256>,
+    /// The epoch in which this session took the board.
+    epoch: Option<u64>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let (Some(store), Some(epoch)) = (self.store, self.epoch) {
+            self.daemon.lease.borrow_mut().session_ended(store, epoch);
+        }
         let blobs = &mut self.daemon.contents.borrow_mut().blobs;
         self.pinned.iter().for_each(|sha256| blobs.unpin(sha256));
     }
@@ -177,6 +184,9 @@ impl Session {
 
     async fn answer(&mut self, store: StoreId, request: Request) -> Result<Reply, Failure> {
         self.may(role_for(&request))?;
+        if let Some(epoch) = self.epoch {
+            self.daemon.lease.borrow_mut().touch(store, epoch);
+        }
         let daemon = &self.daemon;
         match request {
             Request::Info => Ok(Reply::Info(Box::new(inventory::read(daemon).await))),
@@ -198,12 +208,16 @@ impl Session {
             }
             Request::Submit(orders) => {
                 own_store(store)?;
+                self.holds_board(store)?;
                 Ok(Reply::Submitted(
                     orders.into_iter().map(|o| self.submit(store, o)).collect(),
                 ))
             }
             Request::Queue => Ok(Reply::Queue(daemon.entries(store))),
-            Request::Cancel { run, kill } => self.cancel(store, &run, kill),
+            Request::Cancel { run, kill } => {
+                self.holds_board(store)?;
+                self.cancel(store, &run, kill)
+            }
             Request::Acknowledge { segment } => {
                 own_store(store)?;
                 daemon.spool.acknowledge(store, segment).map_err(|why| {
@@ -221,7 +235,71 @@ impl Session {
             }
             Request::Upload(upload) => self.upload(upload).await,
             Request::OpenPairing { role } => self.open_pairing(role),
+            Request::TakeLease { steal, name } => {
+                own_store(store)?;
+                self.take_lease(store, steal, &name)
+            }
+            Request::GiveLease => {
+                if let Some(epoch) = self.epoch.take() {
+                    let given = daemon.lease.borrow_mut().give(store, epoch);
+                    given.map_err(|why| lease_storage(&why))?;
+                }
+                Ok(Reply::Done)
+            }
+            Request::Lease => {
+                let has_orders = daemon.holder_has_orders();
+                let state = daemon.lease.borrow_mut().state(store, has_orders);
+                Ok(Reply::Lease(state))
+            }
         }
+    }
+
+    /// Makes this session's store the one that orders, and drops the orders of who was robbed of it.
+    fn take_lease(&mut self, store: StoreId, steal: bool, name: &str) -> Result<Reply, Failure> {
+        if steal {
+            self.may(Role::Admin)?;
+        }
+        let daemon = Rc::clone(&self.daemon);
+        let own = self
+            .epoch
+            .filter(|epoch| daemon.lease.borrow().holds(store, *epoch));
+        if let Some(epoch) = own {
+            let mut lease = daemon.lease.borrow_mut();
+            lease.touch(store, epoch);
+            return Ok(Reply::Lease(lease.state(store, true)));
+        }
+        let has_orders = daemon.holder_has_orders();
+        let taken = daemon
+            .lease
+            .borrow_mut()
+            .take(store, name, steal, has_orders);
+        match taken.map_err(|why| lease_storage(&why))? {
+            Taken::Held { epoch } => self.epoch = Some(epoch),
+            Taken::New { epoch, from } => {
+                self.epoch = Some(epoch);
+                if let Some(from) = from {
+                    tracing::warn!("{name} took the board from {}", from.name);
+                    let running = daemon.running.borrow().as_ref().map(|r| r.number);
+                    let dropped = daemon.queue.borrow_mut().remove_store(from.store, running);
+                    dropped.map_err(|why| lease_storage(&why))?;
+                    let to = name.to_owned();
+                    daemon.tell(from.store, News::Event(Event::LeaseLost { to }));
+                }
+            }
+            Taken::Busy(_) => {}
+        }
+        let state = daemon.lease.borrow_mut().state(store, has_orders);
+        Ok(Reply::Lease(state))
+    }
+
+    /// Orders and cancels count only from who holds the board, in the epoch in which it took it.
+    fn holds_board(&self, store: StoreId) -> Result<(), Failure> {
+        let lease = self.daemon.lease.borrow();
+        if self.epoch.is_some_and(|epoch| lease.holds(store, epoch)) {
+            return Ok(());
+        }
+        let detail = "this session does not hold the board";
+        Err(Failure::new(FailureCode::LeaseLost, detail).hint("run the command again"))
     }
 
     /// Files are written, and hashed, on the thread for that.
@@ -338,16 +416,23 @@ impl Session {
 /// Who may ask for this at least.
 fn role_for(request: &Request) -> Role {
     match request {
-        Request::Info | Request::Queue => Role::Observe,
+        Request::Info | Request::Queue | Request::Lease => Role::Observe,
         Request::MapContent(_)
         | Request::Submit(_)
         | Request::Cancel { .. }
         | Request::Acknowledge { .. }
         | Request::Offer(_)
+        | Request::TakeLease { .. }
+        | Request::GiveLease
         | Request::Upload(_) => Role::Run,
         // A library is code that runs on the board.
         Request::ProbeRuntime { .. } | Request::OpenPairing { .. } => Role::Admin,
     }
+}
+
+fn lease_storage(why: &io::Error) -> Failure {
+    let text = format!("who holds the board cannot be written down: {why}");
+    Failure::new(FailureCode::StorageFull, text)
 }
 
 fn own_store(store: StoreId) -> Result<(), Failure> {
@@ -417,12 +502,14 @@ async fn send_sealed(
             continue;
         };
         for frame in frames {
-            let Ok(frame) = frame else {
-                tracing::error!("segment {} of store {store} cannot be read", segment.number);
-                // Half a segment was sent: the session ends, so that the host throws it away.
-                let _ = daemon.spool.set_aside(store, segment.number);
-                return Err(());
-            };
+            let frame = frame.map_err(|why| {
+                tracing::error!("segment {} of store {store}: {why}", segment.number);
+                // Half a segment was sent: the session ends, so that the host throws it away, and comes
+                // back for what could be saved.
+                if let Err(why) = daemon.spool.repair(store, segment.number) {
+                    tracing::error!("it cannot be repaired: {why}");
+                }
+            })?;
             out.send(frame).await.map_err(drop)?;
         }
         *sent = Some(segment.number);

@@ -15,6 +15,7 @@ use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::contents::Contents;
+use super::lease_file::LeaseFile;
 use super::network::Network;
 use super::prepare;
 use super::queue::Queue;
@@ -37,6 +38,8 @@ pub struct Daemon {
     pub contents: RefCell<Contents>,
     pub runtimes: RefCell<Runtimes>,
     pub running: RefCell<Option<Running>>,
+    /// Who may order.
+    pub lease: RefCell<LeaseFile>,
     /// The second listener, when there is one.
     pub network: RefCell<Option<Rc<Network>>>,
     /// Finish the running repeat, then leave.
@@ -116,6 +119,13 @@ impl Daemon {
             });
         }
         entries
+    }
+
+    /// Whether an order of who holds the board is queued or runs.
+    pub fn holder_has_orders(&self) -> bool {
+        let holder = self.lease.borrow().holder();
+        let queue = self.queue.borrow();
+        holder.is_some_and(|store| queue.entries().iter().any(|entry| entry.store == store))
     }
 
     /// Contents that orders in the queue name.

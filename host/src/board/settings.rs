@@ -122,6 +122,17 @@ impl Settings {
     }
 }
 
+/// What an agent calls this host, for people.
+pub fn own_name() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
+    let machine = nix::unistd::gethostname().unwrap_or_default();
+    let machine = machine.to_string_lossy();
+    match user {
+        Ok(user) => format!("{user}@{machine}"),
+        Err(_) => machine.into_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

@@ -1,17 +1,20 @@
 //! `board`: which boards there are, and how this host comes to know one.
 
 use clap::{Args, Subcommand};
+use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::link::ticket::Ticket;
+use edgedyno_shared::wire::request::LeaseState;
 
+use super::run::inventory::{Inquiry, find_board};
 use crate::board::known::{KnownBoard, KnownBoards};
-use crate::board::settings::{Settings, SettingsError};
+use crate::board::settings::{Settings, SettingsError, own_name};
 use crate::board::{ConnectError, local, quic};
 use crate::cli::Global;
 use crate::cmd::block_on;
 use crate::documents;
 use crate::drive::DriveError;
 use crate::exit::{CommandError, CommandResult, Exit};
-use crate::ui::{print, table::Table};
+use crate::ui::{print, table::Table, units};
 
 const EXAMPLES: &str = "\
 examples:
@@ -48,6 +51,12 @@ enum What {
         #[arg(long)]
         force: bool,
     },
+    /// What a board is, and who measures on it
+    #[command(after_help = "example:\n  edgedyno board info s100")]
+    Info {
+        /// The board
+        name: String,
+    },
     /// Take a board off the list; on the board nothing changes
     #[command(after_help = "example:\n  edgedyno board forget s100")]
     Forget {
@@ -66,6 +75,7 @@ pub fn run(args: &BoardArgs, global: &Global) -> CommandResult {
             name,
             force,
         } => pair(&settings, ticket, name, *force, global.json),
+        What::Info { name } => info(name, global.json),
         What::Forget { name } => forget(&settings, name, global.json),
     }
 }
@@ -88,6 +98,38 @@ fn list(settings: &Settings, json: bool) -> CommandResult {
     }
     print::result(table.render());
     Ok(Exit::GOOD)
+}
+
+fn info(name: &str, json: bool) -> CommandResult {
+    let board = find_board(name)?;
+    let (device, lease) = block_on(async {
+        let mut inquiry = Inquiry::open(&board).await?;
+        Ok((inquiry.device().await?, inquiry.lease().await?))
+    })?;
+    match json {
+        true => print::json(&documents::board(name, &device, &lease)),
+        false => print::result(info_text(name, &device, &lease)),
+    }
+    Ok(Exit::GOOD)
+}
+
+fn info_text(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
+    let held = match &lease.holder {
+        None => "free".to_owned(),
+        Some(holder) => {
+            let since = documents::utc(holder.since_unix_ns).unwrap_or_default();
+            format!("{} since {since}", holder.name)
+        }
+    };
+    let memory = units::bytes(device.memory_total.map(|bytes| bytes.0 as f64));
+    format!(
+        "board {name}\n  agent:   {} build {}\n  machine: {} {}, {} CPUs for the agent, {memory}\n  in use:  {held}",
+        device.agent_version,
+        device.build,
+        device.os,
+        device.arch,
+        device.allowed_cpus.len()
+    )
 }
 
 fn pair(settings: &Settings, ticket: &str, name: &str, force: bool, json: bool) -> CommandResult {
@@ -133,17 +175,6 @@ fn paired_text(name: &str, paired: &quic::Paired) -> String {
         key.fingerprint(),
         paired.role
     )
-}
-
-/// What the agent writes beside this host's key, for people.
-fn own_name() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-    let machine = nix::unistd::gethostname().unwrap_or_default();
-    let machine = machine.to_string_lossy();
-    match user {
-        Ok(user) => format!("{user}@{machine}"),
-        Err(_) => machine.into_owned(),
-    }
 }
 
 fn forget(settings: &Settings, name: &str, json: bool) -> CommandResult {

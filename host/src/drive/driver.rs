@@ -32,6 +32,18 @@ pub struct Plan<'a> {
     pub planner: &'a mut dyn Planner,
     /// Files behind the hashes of the cases; told, or offered, to the agent on every connection.
     pub contents: Vec<Content>,
+    pub lease: LeaseWish,
+}
+
+/// What to do about a board that another host measures on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeaseWish {
+    /// Wait until it is free.
+    pub wait: bool,
+    /// Take it.
+    pub steal: bool,
+    /// Who asks, for people.
+    pub name: String,
 }
 
 /// Drives one plan on one board.
@@ -46,6 +58,8 @@ pub struct Driver<'a, B> {
     pub(super) wishes: u32,
     pub(super) losses: u32,
     began: Instant,
+    /// Taken from another host already: not again after a loss.
+    pub(super) has_stolen: bool,
     /// Whether the board was reached at all.
     was_there: bool,
     away: Away,
@@ -69,6 +83,7 @@ impl<'a, B: Board> Driver<'a, B> {
             wishes: 0,
             losses: 0,
             began: Instant::now(),
+            has_stolen: false,
             was_there: false,
             away: Away::default(),
         }
@@ -101,6 +116,17 @@ impl<'a, B: Board> Driver<'a, B> {
                 Err(Stop::Stuck(source)) => {
                     let board = self.board.name().to_owned();
                     return Err(DriveError::Stuck { board, source });
+                }
+                Err(Stop::Held(holder)) => {
+                    return Err(DriveError::Held {
+                        board: self.board.name().to_owned(),
+                        holder: holder.name,
+                        since_unix_ns: holder.since_unix_ns,
+                    });
+                }
+                Err(Stop::Taken { to }) => {
+                    let board = self.board.name().to_owned();
+                    return Err(DriveError::Taken { board, to });
                 }
                 Err(Stop::Content { path, source }) => {
                     return Err(DriveError::Content { path, source });
@@ -135,8 +161,9 @@ impl<'a, B: Board> Driver<'a, B> {
         cases.dedup();
         for case in cases {
             for row in self.store.repeats(&self.plan.run, case)? {
+                let lost = [FailureCode::AgentRestarted, FailureCode::SpoolDamaged];
                 let code = row.failure.as_ref().map(|failure| failure.code.as_str());
-                if code == Some(FailureCode::AgentRestarted.name()) {
+                if lost.iter().any(|lost| code == Some(lost.name())) {
                     self.progress.end(row.key, Ended::Lost);
                 }
             }

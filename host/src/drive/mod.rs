@@ -16,11 +16,12 @@ use edgedyno_shared::wire::failure::Failure;
 
 use crate::board::ConnectError;
 use crate::board::link::LinkError;
+use crate::documents::utc;
 use crate::exit::{CommandError, Exit};
 use crate::plan::Ended;
 use crate::store::StoreError;
 
-pub use driver::{Driver, Plan};
+pub use driver::{Driver, LeaseWish, Plan};
 
 /// What happens meanwhile, for whoever shows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +72,14 @@ pub enum DriveError {
     Stuck { board: String, source: Failure },
     #[error("the agent on board {board} does not do as asked")]
     Agent { board: String, source: Failure },
+    #[error("board {board} is in use")]
+    Held {
+        board: String,
+        holder: String,
+        since_unix_ns: i64,
+    },
+    #[error("board {board} was taken by {to}")]
+    Taken { board: String, to: String },
     #[error("`{}` cannot be read any more", .path.display())]
     Content {
         path: std::path::PathBuf,
@@ -106,6 +115,21 @@ impl From<DriveError> for CommandError {
                 let hint = source.hint.clone();
                 Self::new(Exit::BOARD, text).because(source).hint_if(hint)
             }
+            DriveError::Held {
+                holder,
+                since_unix_ns,
+                ..
+            } => {
+                let since = utc(since_unix_ns).unwrap_or_default();
+                Self::new(Exit::BOARD, text)
+                    .cause(format!("{holder} has measured on it since {since}"))
+                    .hint(
+                        "--wait waits until it is free; --steal takes it, as an admin of the board",
+                    )
+            }
+            DriveError::Taken { .. } => Self::new(Exit::BOARD, text).hint(
+                "what was measured is kept; go on with `--resume last`, with --wait or --steal",
+            ),
             DriveError::Content { source, .. } => Self::usage(text).because(source),
             DriveError::Store(source) => source.into(),
         }

@@ -10,7 +10,7 @@ use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::SegmentHeader;
-use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
+use edgedyno_shared::wire::request::{LeaseHolder, OrderAnswer, Reply, Request};
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
@@ -44,6 +44,12 @@ pub(super) enum Stop {
     Away,
     Store(StoreError),
     Agent(Failure),
+    /// Another host measures on the board.
+    Held(LeaseHolder),
+    /// Another host took it.
+    Taken {
+        to: String,
+    },
     /// A file of this machine went away.
     Content {
         path: PathBuf,
@@ -100,6 +106,9 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     }
 
     pub(super) async fn run(mut self) -> Result<DriveEnd, Stop> {
+        if let Some(end) = self.take_lease().await? {
+            return Ok(end);
+        }
         for content in self.driver.plan.contents.clone() {
             self.provide(&content).await?;
         }
@@ -127,6 +136,40 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         }
     }
 
+    /// Becomes the one who measures on the board, at once or when it is free.
+    async fn take_lease(&mut self) -> Result<Option<DriveEnd>, Stop> {
+        let wish = self.driver.plan.lease.clone();
+        loop {
+            let steal = wish.steal && !self.driver.has_stolen;
+            let name = wish.name.clone();
+            let request = Request::TakeLease { steal, name };
+            let Reply::Lease(state) = self.demand(request).await? else {
+                return Err(LinkError::Unexpected("something else than who holds it").into());
+            };
+            self.driver.has_stolen |= steal && state.is_own;
+            let holder = match state.holder {
+                Some(holder) if !state.is_own => holder,
+                _ => return Ok(None),
+            };
+            if !wish.wait {
+                return Err(Stop::Held(holder));
+            }
+            let text = format!("{} measures on the board", holder.name);
+            let busy = Failure::new(FailureCode::Busy, text);
+            (self.driver.tell)(DriveEvent::Waiting(busy));
+            self.not_before = Some(Instant::now() + PATIENCE);
+            while self.not_before.is_some() {
+                match self.next().await? {
+                    Next::Link(event) => self.handle(event).await?,
+                    Next::Nudge if self.driver.wishes > 0 => {
+                        return Ok(Some(DriveEnd::Interrupted));
+                    }
+                    Next::Nudge => {}
+                }
+            }
+        }
+    }
+
     fn is_done(&self) -> bool {
         let waits = self.not_before.is_some() && self.driver.wishes == 0;
         self.driver.progress.pending().is_empty() && !waits
@@ -142,6 +185,8 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                 Err(_) => break,
             }
         }
+        // An agent that is gone, or has given the board to another, needs no answer.
+        let _ = self.demand(Request::GiveLease).await;
         self.link.leave().await;
         match self.driver.wishes {
             0 => Ok(DriveEnd::Complete),
@@ -284,6 +329,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                 (self.driver.tell)(DriveEvent::Waiting(why));
                 Ok(())
             }
+            LinkEvent::Event(Event::LeaseLost { to }) => Err(Stop::Taken { to }),
             LinkEvent::Segment(header) => self.commit(&header).await,
             LinkEvent::Record(_) => {
                 Err(LinkError::Unexpected("a record that belongs to no repeat").into())

@@ -32,6 +32,18 @@ pub enum Request {
     Offer(ContentOffer),
     /// The next bytes of an offered file; answered by [`Reply::Uploaded`].
     Upload(Upload),
+    /// Asks to be the one who measures on this board, which orders and cancels need; answered by
+    /// [`Reply::Lease`]. Counts for this session.
+    TakeLease {
+        /// Also from another host, which must ask again then.
+        steal: bool,
+        /// Who asks, for people.
+        name: String,
+    },
+    /// Gives the board back.
+    GiveLease,
+    /// Who measures on this board; answered by [`Reply::Lease`].
+    Lease,
     /// Lets one host pair within ten minutes. Only for a local user of the same uid; answered by
     /// [`Reply::Ticket`].
     OpenPairing { role: Role },
@@ -82,6 +94,25 @@ pub enum Reply {
     /// How many bytes of the file are there now. Another number than expected says where to go on.
     Uploaded(u64),
     Ticket(String),
+    Lease(LeaseState),
+}
+
+/// Who measures on a board.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseState {
+    /// Grows whenever the board changes hands; orders of an epoch before are refused.
+    pub epoch: u64,
+    /// Whether it is this session's store.
+    pub is_own: bool,
+    /// None when nobody holds it.
+    pub holder: Option<LeaseHolder>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseHolder {
+    pub name: String,
+    /// By the board's wall clock.
+    pub since_unix_ns: i64,
 }
 
 /// What became of one order.

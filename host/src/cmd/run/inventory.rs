@@ -4,7 +4,7 @@ use std::path::Path;
 
 use edgedyno_shared::device::{DeviceInfo, RuntimeFound};
 use edgedyno_shared::ids::StoreId;
-use edgedyno_shared::wire::request::{Reply, Request};
+use edgedyno_shared::wire::request::{LeaseState, Reply, Request};
 
 use crate::board::Board;
 use crate::board::any::AnyBoard;
@@ -41,6 +41,14 @@ impl Inquiry {
         match self.ask(Request::Info).await? {
             Reply::Info(info) => Ok(*info),
             _ => Err(self.failed(LinkError::Unexpected("something else than about itself"))),
+        }
+    }
+
+    /// Who measures on the board.
+    pub(crate) async fn lease(&mut self) -> Result<LeaseState, CommandError> {
+        match self.ask(Request::Lease).await? {
+            Reply::Lease(state) => Ok(state),
+            _ => Err(self.failed(LinkError::Unexpected("something else than who holds it"))),
         }
     }
 
