@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::request::{LeaseHolder, LeaseState};
 
 use super::lease::{Lease, Moment, Taken};
-use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 
 /// The lease and its file: epoch, then holder's store, time and name, if any.
@@ -23,10 +23,10 @@ pub struct LeaseFile {
 impl LeaseFile {
     /// # Errors
     /// When the file cannot be read or understood: an epoch that starts again would let old commands in.
-    pub fn open(state: &Path) -> io::Result<Self> {
+    pub fn open(state: &Path, now: Nanos) -> io::Result<Self> {
         let path = state.join("lease");
         let lease = match fs::read_to_string(&path) {
-            Ok(text) => parse(&text).ok_or_else(|| {
+            Ok(text) => parse(&text, now).ok_or_else(|| {
                 let text = format!("{} is no lease", path.display());
                 io::Error::new(io::ErrorKind::InvalidData, text)
             })?,
@@ -47,10 +47,10 @@ impl LeaseFile {
         store: StoreId,
         name: &str,
         steal: bool,
-        has_orders: bool,
+        moment: Moment,
     ) -> io::Result<Taken> {
         let mut lease = self.lease.clone();
-        let taken = lease.take(store, &plain(name), steal, moment(has_orders));
+        let taken = lease.take(store, &plain(name), steal, moment);
         match taken {
             Taken::New { .. } => {
                 self.write(&lease)?;
@@ -81,16 +81,16 @@ impl LeaseFile {
         self.lease.holds(store, epoch)
     }
 
-    pub fn touch(&mut self, store: StoreId, epoch: u64) {
-        self.lease.touch(store, epoch, Monotonic.now());
+    pub fn touch(&mut self, store: StoreId, epoch: u64, now: Nanos) {
+        self.lease.touch(store, epoch, now);
     }
 
-    pub fn session_ended(&mut self, store: StoreId, epoch: u64) {
+    pub fn session_ended(&mut self, store: StoreId, epoch: u64, now: Nanos) {
         if self.holds(store, epoch) {
             self.sessions = self.sessions.saturating_sub(1);
         }
         if self.sessions == 0 {
-            self.lease.session_ended(store, epoch, Monotonic.now());
+            self.lease.session_ended(store, epoch, now);
         }
     }
 
@@ -99,8 +99,8 @@ impl LeaseFile {
     }
 
     /// As a session of that store is told. A holder that is gone is none.
-    pub fn state(&mut self, store: StoreId, has_orders: bool) -> LeaseState {
-        self.lease.note(moment(has_orders));
+    pub fn state(&mut self, store: StoreId, moment: Moment) -> LeaseState {
+        self.lease.note(moment);
         let holder = self.lease.holder();
         LeaseState {
             epoch: self.lease.epoch(),
@@ -124,21 +124,13 @@ impl LeaseFile {
     }
 }
 
-fn moment(has_orders: bool) -> Moment {
-    Moment {
-        now: Monotonic.now(),
-        wall_unix_ns: clock::wall_unix_ns(),
-        has_orders,
-    }
-}
-
 /// One line of at most 64 letters.
 fn plain(name: &str) -> String {
     let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
     name.trim().to_owned()
 }
 
-fn parse(text: &str) -> Option<Lease> {
+fn parse(text: &str, now: Nanos) -> Option<Lease> {
     let mut lines = text.lines();
     let epoch = lines.next()?.parse().ok()?;
     let holder = match lines.next() {
@@ -149,7 +141,7 @@ fn parse(text: &str) -> Option<Lease> {
             Some((store, words.next().unwrap_or_default().to_owned(), since))
         }
     };
-    Some(Lease::restore(epoch, holder, Monotonic.now()))
+    Some(Lease::restore(epoch, holder, now))
 }
 
 #[cfg(test)]
@@ -158,20 +150,25 @@ mod tests {
 
     const A: StoreId = StoreId([1; 16]);
     const B: StoreId = StoreId([2; 16]);
+    const NOW: Moment = Moment {
+        now: Nanos(1),
+        wall_unix_ns: 7,
+        has_orders: false,
+    };
 
     #[test]
     fn a_lease_outlives_the_daemon() {
         let state = tempfile::tempdir().unwrap();
-        let mut lease = LeaseFile::open(state.path()).unwrap();
-        lease.take(A, "ann\nroot@pc", false, false).unwrap();
-        let mut again = LeaseFile::open(state.path()).unwrap();
+        let mut lease = LeaseFile::open(state.path(), Nanos(0)).unwrap();
+        lease.take(A, "ann\nroot@pc", false, NOW).unwrap();
+        let mut again = LeaseFile::open(state.path(), Nanos(0)).unwrap();
         assert!(again.holds(A, 1));
-        let told = again.state(B, false);
+        let told = again.state(B, NOW);
         assert_eq!((told.epoch, told.is_own), (1, false));
         assert_eq!(told.holder.unwrap().name, "annroot@pc");
         again.give(A, 1).unwrap();
-        let mut last = LeaseFile::open(state.path()).unwrap();
-        let taken = last.take(B, "", false, false).unwrap();
+        let mut last = LeaseFile::open(state.path(), Nanos(0)).unwrap();
+        let taken = last.take(B, "", false, NOW).unwrap();
         assert_eq!(
             taken,
             Taken::New {
@@ -180,7 +177,7 @@ mod tests {
             }
         );
         assert!(
-            LeaseFile::open(state.path()).unwrap().holds(B, 2),
+            LeaseFile::open(state.path(), Nanos(0)).unwrap().holds(B, 2),
             "also without a name"
         );
     }
@@ -188,9 +185,9 @@ mod tests {
     #[test]
     fn the_board_is_free_when_the_last_of_several_commands_gives_it_back() {
         let state = tempfile::tempdir().unwrap();
-        let mut lease = LeaseFile::open(state.path()).unwrap();
-        lease.take(A, "one", false, false).unwrap();
-        lease.take(A, "two", false, false).unwrap();
+        let mut lease = LeaseFile::open(state.path(), Nanos(0)).unwrap();
+        lease.take(A, "one", false, NOW).unwrap();
+        lease.take(A, "two", false, NOW).unwrap();
         lease.give(A, 1).unwrap();
         assert!(lease.holds(A, 1));
         lease.give(A, 1).unwrap();
@@ -201,6 +198,6 @@ mod tests {
     fn a_damaged_file_is_no_new_beginning() {
         let state = tempfile::tempdir().unwrap();
         fs::write(state.path().join("lease"), "x\n").unwrap();
-        assert!(LeaseFile::open(state.path()).is_err());
+        assert!(LeaseFile::open(state.path(), Nanos(0)).is_err());
     }
 }

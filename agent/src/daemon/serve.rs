@@ -103,7 +103,7 @@ pub fn run(
     }
     disk::private_folder(&folders.runtime)
         .map_err(in_folder("runtime folder cannot be used", &folders.runtime))?;
-    let daemon = Rc::new(assemble(folders, exec)?);
+    let daemon = Rc::new(assemble(folders, exec, Rc::new(Monotonic))?);
     match recover::run(&daemon) {
         Ok(0) => {}
         Ok(count) => tracing::warn!("{count} repeats of an earlier daemon were recovered"),
@@ -180,7 +180,7 @@ fn try_lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
 }
 
 /// A daemon from what its folders hold, which the caller has locked.
-pub fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
+pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> io::Result<Daemon> {
     let mut boot = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut boot)?;
     let (news, _) = broadcast::channel(256);
@@ -194,13 +194,14 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
         contents: RefCell::new(Contents::open(&folders.state)?),
         runtimes: RefCell::new(Runtimes::open(&folders.state)),
         running: RefCell::new(None),
-        lease: RefCell::new(LeaseFile::open(&folders.state)?),
+        lease: RefCell::new(LeaseFile::open(&folders.state, clock.now())?),
         network: RefCell::new(None),
         retiring: Cell::new(false),
         sessions: Cell::new(0),
         wake: Notify::new(),
         news,
         folders,
+        clock,
     })
 }
 

@@ -94,7 +94,9 @@ struct Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if let (Some(store), Some(epoch)) = (self.store, self.epoch) {
-            self.daemon.lease.borrow_mut().session_ended(store, epoch);
+            let now = self.daemon.clock.now();
+            let mut lease = self.daemon.lease.borrow_mut();
+            lease.session_ended(store, epoch, now);
         }
         let blobs = &mut self.daemon.contents.borrow_mut().blobs;
         self.pinned.iter().for_each(|sha256| blobs.unpin(sha256));
@@ -185,7 +187,8 @@ impl Session {
     async fn answer(&mut self, store: StoreId, request: Request) -> Result<Reply, Failure> {
         self.may(role_for(&request))?;
         if let Some(epoch) = self.epoch {
-            self.daemon.lease.borrow_mut().touch(store, epoch);
+            let now = self.daemon.clock.now();
+            self.daemon.lease.borrow_mut().touch(store, epoch, now);
         }
         let daemon = &self.daemon;
         match request {
@@ -247,8 +250,8 @@ impl Session {
                 Ok(Reply::Done)
             }
             Request::Lease => {
-                let has_orders = daemon.holder_has_orders();
-                let state = daemon.lease.borrow_mut().state(store, has_orders);
+                let moment = daemon.moment();
+                let state = daemon.lease.borrow_mut().state(store, moment);
                 Ok(Reply::Lease(state))
             }
         }
@@ -264,15 +267,13 @@ impl Session {
             .epoch
             .filter(|epoch| daemon.lease.borrow().holds(store, *epoch));
         if let Some(epoch) = own {
+            let moment = daemon.moment();
             let mut lease = daemon.lease.borrow_mut();
-            lease.touch(store, epoch);
-            return Ok(Reply::Lease(lease.state(store, true)));
+            lease.touch(store, epoch, moment.now);
+            return Ok(Reply::Lease(lease.state(store, moment)));
         }
-        let has_orders = daemon.holder_has_orders();
-        let taken = daemon
-            .lease
-            .borrow_mut()
-            .take(store, name, steal, has_orders);
+        let moment = daemon.moment();
+        let taken = daemon.lease.borrow_mut().take(store, name, steal, moment);
         match taken.map_err(|why| lease_storage(&why))? {
             Taken::Held { epoch } => self.epoch = Some(epoch),
             Taken::New { epoch, from } => {
@@ -288,7 +289,8 @@ impl Session {
             }
             Taken::Busy(_) => {}
         }
-        let state = daemon.lease.borrow_mut().state(store, has_orders);
+        let moment = daemon.moment();
+        let state = daemon.lease.borrow_mut().state(store, moment);
         Ok(Reply::Lease(state))
     }
 

@@ -15,12 +15,14 @@ use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::contents::Contents;
+use super::lease::Moment;
 use super::lease_file::LeaseFile;
 use super::network::Network;
 use super::prepare;
-use super::queue::Queue;
+use super::queue::{Queue, Queued};
 use super::runtimes::Runtimes;
 use super::spool::Spool;
+use crate::clock::{self, Clock};
 use crate::facts::Kernel;
 use crate::worker::spawn::SelfExec;
 use crate::worker::supervise::Cancel;
@@ -31,6 +33,8 @@ pub struct Daemon {
     pub exec: SelfExec,
     pub kernel: Kernel,
     pub boot: BootId,
+    /// What sessions and the lease go by.
+    pub clock: Rc<dyn Clock>,
     /// CPUs this process was given; workers and the daemon itself stay on them.
     pub allowed_cpus: Vec<u16>,
     pub spool: Spool,
@@ -119,6 +123,22 @@ impl Daemon {
             });
         }
         entries
+    }
+
+    /// What the lease is to know of this moment.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            now: self.clock.now(),
+            wall_unix_ns: clock::wall_unix_ns(),
+            has_orders: self.holder_has_orders(),
+        }
+    }
+
+    /// Whether an order counts: not when it is one of a store that lost the board since. Taking the board is
+    /// on disk before the orders of the holder before are dropped, and an agent can die in between.
+    pub fn may_run(&self, queued: &Queued) -> bool {
+        let holder = self.lease.borrow().holder();
+        holder.is_none_or(|store| store == queued.store)
     }
 
     /// Whether an order of who holds the board is queued or runs.
