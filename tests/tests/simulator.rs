@@ -11,7 +11,7 @@
 //! ```
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -121,6 +121,8 @@ struct World {
     lines: RefCell<Vec<AbortHandle>>,
     /// Which store was seen to own an epoch.
     owners: RefCell<BTreeMap<u64, StoreId>>,
+    /// What was measured to its end.
+    finished: RefCell<BTreeSet<OrderKey>>,
     faults: RefCell<BTreeMap<&'static str, u64>>,
     is_calm: Cell<bool>,
 }
@@ -136,6 +138,7 @@ impl World {
             is_cut: Cell::new(false),
             lines: RefCell::default(),
             owners: RefCell::default(),
+            finished: RefCell::default(),
             faults: RefCell::default(),
             is_calm: Cell::new(false),
         })
@@ -272,6 +275,8 @@ impl World {
             chunks: 0,
         };
         daemon.spool.seal(&folder, header, end).unwrap();
+        let is_first = self.finished.borrow_mut().insert(key.clone());
+        assert!(is_first, "{key:?} was finished before, and lost since");
         if self.dies_here() {
             return None;
         }
