@@ -11,6 +11,7 @@ pub mod case;
 pub mod columns;
 pub mod content;
 pub mod device;
+pub mod file_mark;
 pub mod folders;
 pub mod ids;
 pub mod link;

@@ -325,3 +325,42 @@ fn a_full_disk_loses_nothing() {
         output.stderr
     );
 }
+
+/// The board's disk fills up: a finished repeat waits for room, the user need not, and nothing is lost.
+#[test]
+fn a_board_without_room_keeps_what_it_measured() {
+    const SCRIPT: &str = r#"
+        mount -t tmpfs -o size=40k tmpfs "$EDGEDYNO_AGENT_STATE" || exit 99
+        "$0" "$@" >/dev/null 2>"$TMPDIR/said" & run=$!
+        until grep -q "waiting: " "$TMPDIR/said"; do kill -0 $run || break; sleep 0.1; done
+        kill -INT $run; wait $run; first=$?
+        cat "$TMPDIR/said" >&2
+        mount -o remount,size=16m "$EDGEDYNO_AGENT_STATE"
+        "$0" run --resume last >&2; second=$?
+        "$0" get last repeats_count
+        "$0" get last attempts_count
+        echo $first $second"#;
+    let sandbox = Sandbox::new();
+    let model = small_model(&sandbox);
+    let rules = ["--repeat", "2", "--warmup", "2", "--duration", "0.5s"];
+    let line = run_line(
+        &model,
+        "fake",
+        &[&["--option", "latency_us=10"], &rules[..]].concat(),
+    );
+    let host = binaries().host.to_str().unwrap();
+    let mut args = vec!["--mount", "sh", "-c", SCRIPT, host];
+    args.extend(line.iter().map(String::as_str));
+    let output = sandbox.start("unshare", args).wait();
+    if output.code == 99 || output.stderr.contains("unshare failed") {
+        skip(Need::NetworkNamespace, "file systems cannot be mounted");
+        return;
+    }
+    assert!(output.stderr.contains("No space left"), "{}", output.stderr);
+    assert_eq!(
+        output.stdout.lines().collect::<Vec<_>>(),
+        ["2", "2", "130 0"],
+        "{}",
+        output.stderr
+    );
+}

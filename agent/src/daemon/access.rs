@@ -5,10 +5,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::link::key::PublicKey;
 use edgedyno_shared::link::role::Role;
 use edgedyno_shared::link::ticket::Secret;
@@ -30,9 +30,6 @@ pub struct KnownHost {
     pub name: String,
 }
 
-/// Inode, bytes and time of the last change.
-type Seen = (u64, u64, i64);
-
 /// The list in force, and the ticket that is open. Asked from TLS, which knows no single thread.
 #[derive(Debug)]
 pub struct Access {
@@ -44,7 +41,7 @@ pub struct Access {
 struct Inner {
     hosts: Vec<KnownHost>,
     /// What the file looked like when it was read.
-    seen: Option<Seen>,
+    seen: Option<FileMark>,
     pairing: Pairing,
 }
 
@@ -98,9 +95,9 @@ impl Access {
         }
     }
 
-    fn look(&self) -> Option<Seen> {
+    fn look(&self) -> Option<FileMark> {
         let found = fs::metadata(&self.path).ok()?;
-        Some((found.ino(), found.len(), disk::modified_ns(&found)))
+        Some(FileMark::of(&found))
     }
 
     /// Reads the file again if it is another than the one read. Who may come in is decided by what it says

@@ -14,7 +14,7 @@ use edgedyno_shared::wire::hello::{Hello, Verdict};
 use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request, Upload};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{broadcast, mpsc};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::lease::Taken;
 use super::state::{Daemon, News, SessionCount};
@@ -111,12 +111,18 @@ impl Session {
                 Some(_) => frame::LIMIT,
                 None => frame::LIMIT_BEFORE_AUTHENTICATION,
             };
-            let frame = frame::read(read, limit);
-            let frame = match hello_by.filter(|_| self.store.is_none()) {
-                Some(by) => timeout_at(by, frame).await.map_err(io::Error::from)?,
-                None => frame.await,
+            let replay = &mut self.replay;
+            let is_stranger = self.store.is_none();
+            let by = hello_by.filter(|_| is_stranger);
+            let frame = tokio::select! {
+                frame = frame::read(read, limit) => frame?,
+                // Without it nothing sealed would come any more: the host connects again.
+                () = ended(replay) => {
+                    return Err(io::Error::other("what is spooled could not be sent on").into());
+                }
+                () = over(by) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             };
-            let Some(frame) = frame? else {
+            let Some(frame) = frame else {
                 return Ok(());
             };
             self.take(frame).await?;
@@ -369,6 +375,11 @@ impl Session {
         match queue.push(store, order) {
             Ok(()) => {
                 self.daemon.wake.notify_one();
+                if let Some(running) = self.daemon.running.borrow().as_ref() {
+                    // Its begin was told before this host listened.
+                    let started = Event::Started(running.key.clone());
+                    self.daemon.tell(store, News::Event(started));
+                }
                 OrderAnswer::Accepted
             }
             Err(why) => {
@@ -435,6 +446,22 @@ fn role_for(request: &Request) -> Role {
 fn lease_storage(why: &io::Error) -> Failure {
     let text = format!("who holds the board cannot be written down: {why}");
     Failure::new(FailureCode::StorageFull, text)
+}
+
+/// Over at that time; never without one.
+async fn over(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Over when the task is; never without one.
+async fn ended(task: &mut Option<tokio::task::JoinHandle<()>>) {
+    match task {
+        Some(task) => drop(task.await),
+        None => std::future::pending().await,
+    }
 }
 
 fn own_store(store: StoreId) -> Result<(), Failure> {

@@ -168,6 +168,15 @@ impl Daemon {
         let _ = self.news.send((store, news));
     }
 
+    /// Tells every store with an order in the queue.
+    pub fn tell_queued(&self, event: &Event) {
+        let queue = self.queue.borrow();
+        let stores: BTreeSet<StoreId> = queue.entries().iter().map(|entry| entry.store).collect();
+        for store in stores {
+            self.tell(store, News::Event(event.clone()));
+        }
+    }
+
     pub fn is_idle(&self) -> bool {
         self.sessions.get() == 0 && self.queue.borrow().entries().is_empty()
     }

@@ -41,7 +41,7 @@ pub enum ConnectError {
         program: String,
         source: std::io::Error,
     },
-    #[error("the agent was started but did not answer within {seconds} s")]
+    #[error("the agent was started but does not answer (it may take {seconds} s)")]
     NoAnswer {
         seconds: u64,
         /// Where the agent says why.
@@ -89,7 +89,14 @@ impl ConnectError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Folders(_) => Some("set HOME, or EDGEDYNO_AGENT_STATE to a folder".into()),
-            Self::NoAnswer { log, .. } => Some(format!("its log is `{}`", log.display())),
+            Self::NoAnswer { log, .. } if log.exists() => {
+                Some(format!("its log is `{}`", log.display()))
+            }
+            Self::NoAnswer { log, .. } => Some(format!(
+                "it could not even begin its log `{}`: see that the folder can be written, or set \
+                 EDGEDYNO_AGENT_STATE to another",
+                log.display()
+            )),
             Self::StillRetiring => Some("run the command again when it has ended".into()),
             Self::Link(LinkError::Incompatible { .. }) => {
                 Some("host and agent must be of the same build: `board update`".into())

@@ -13,15 +13,16 @@ use crate::ui::{cases, print, table::Table, units};
 
 const EXAMPLES: &str = "\
 examples:
-  edgedyno runs list
+  edgedyno runs
   edgedyno runs tag last before-upgrade
   edgedyno runs rm 7k2m --yes";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunsArgs {
+    /// Without one, all runs are listed
     #[command(subcommand)]
-    pub what: What,
+    pub what: Option<What>,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -59,7 +60,7 @@ pub enum What {
 }
 
 pub fn run(args: &RunsArgs, global: &Global) -> CommandResult {
-    match &args.what {
+    match args.what.as_ref().unwrap_or(&What::List) {
         What::List => list(global),
         What::Show { run } => show(run, global),
         What::Tag { run, tag, remove } => tag_run(run, tag, *remove, global),
@@ -81,14 +82,17 @@ fn list(global: &Global) -> CommandResult {
 fn show(name: &str, global: &Global) -> CommandResult {
     let store = open_for_reading(global)?;
     let run = store.run(&store.resolve(name)?)?;
+    let source = Source::Stored {
+        store: open_for_reading(global)?,
+        run: run.id.clone(),
+    };
+    let summaries = super::read::summaries(&source, &source.cases()?)?;
     if global.json {
-        print::json(&documents::runs(&store, &[run])?);
+        print::json(&documents::run(&store, &run, &summaries)?);
         return Ok(Exit::GOOD);
     }
     let table = table(&store, std::slice::from_ref(&run))?;
     print::result(format_args!("{table}\n\n{}\n", run.argv.join(" ")));
-    let source = Source::Stored { store, run: run.id };
-    let summaries = super::read::summaries(&source, &source.cases()?)?;
     print::result(cases::text(&summaries));
     Ok(Exit::GOOD)
 }

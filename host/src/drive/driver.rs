@@ -14,8 +14,8 @@ use crate::board::content::Content;
 use crate::board::link::LinkError;
 use crate::board::{Board, ConnectError};
 use crate::plan::{Ended, Planner, Progress};
-use crate::store::Store;
 use crate::store::rows::OutcomeKind;
+use crate::store::{Store, StoreError};
 
 /// A connection may be lost this often in a row without one repeat stored in between.
 const MAX_LOSSES: u32 = 4;
@@ -141,7 +141,7 @@ impl<'a, B: Board> Driver<'a, B> {
     }
 
     /// Reads from the store what an earlier life of this run has done.
-    fn recall(&mut self) -> Result<(), DriveError> {
+    pub(super) fn recall(&mut self) -> Result<(), StoreError> {
         for (key, outcome) in self.store.done_keys(&self.plan.run)? {
             let how = match outcome {
                 OutcomeKind::Complete | OutcomeKind::Raw => Ended::Complete,
@@ -154,7 +154,7 @@ impl<'a, B: Board> Driver<'a, B> {
     }
 
     /// Tells failures that only say that the board was lost from those of the case itself.
-    fn recall_losses(&mut self) -> Result<(), DriveError> {
+    fn recall_losses(&mut self) -> Result<(), StoreError> {
         let failed = self.progress.ended().iter();
         let failed = failed.filter(|(_, how)| **how == Ended::Failed);
         let mut cases: Vec<_> = failed.map(|(key, _)| key.case).collect();

@@ -9,6 +9,7 @@ mod error;
 mod open;
 mod place;
 mod reader;
+mod repeat_writer;
 pub mod rows;
 mod runs;
 mod segment;

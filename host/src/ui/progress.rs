@@ -60,6 +60,9 @@ impl ProgressLine {
                     self.say(&format!("repeat {repeat} failed in {stage}: {failure}"));
                 }
             }
+            DriveEvent::StoredOther(key) => {
+                self.say(&format!("a repeat of run {} was stored too", key.run));
+            }
             DriveEvent::Waiting(why) if self.waiting.as_ref() == Some(why) => {}
             DriveEvent::Waiting(why) => {
                 self.say(&format!("waiting: {}", why.detail));
