@@ -1,7 +1,12 @@
 //! The agent's command line: few words, so no parser crate.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
+
+use edgedyno_shared::link::role::Role;
+
+use crate::daemon::network::PORT;
 
 /// What the agent is started for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +14,8 @@ pub(crate) enum Command {
     Help,
     Version,
     Serve(Serve),
+    /// Lets one host pair.
+    Pair(Role),
     /// Started by the daemon only.
     Worker {
         control: RawFd,
@@ -16,10 +23,10 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Serve {
-    /// Until it is retired.
-    Service,
+    /// Until it is retired; on the network too when there is an address.
+    Service(Listen),
     /// Until nobody needs it, for a host on this machine.
     OnDemandLocal,
     /// Until nobody needs it, for a relay.
@@ -28,15 +35,31 @@ pub(crate) enum Serve {
     Relay,
 }
 
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Listen {
+    pub(crate) address: Option<SocketAddr>,
+    /// The user to become, when started as root.
+    pub(crate) run_as: Option<String>,
+}
+
 pub(crate) const HELP: &str = "\
 edgedyno-agent: measures neural networks on this board, for an EdgeDyno host
 
 usage: edgedyno-agent serve                      run until retired, for a service manager
+       edgedyno-agent serve --listen ADDRESS     the same, for hosts on the network too (UDP port 7447
+                                                 unless ADDRESS names another); as root only with
+                                                 --run-as USER, which is also what workers run as
+       edgedyno-agent pair [ROLE]                print a ticket that lets one host in, within ten minutes;
+                                                 ROLE is observe, run (unless told otherwise) or admin
        edgedyno-agent serve --on-demand [WHO]    run until idle; WHO is local (5 s) or relay (10 min)
        edgedyno-agent serve --stdio              join stdin and stdout to the daemon, starting it if needed
        edgedyno-agent version                    name version and build
 
 example: ssh board edgedyno-agent serve --stdio
+         edgedyno-agent serve --listen 0.0.0.0
+
+Hosts that may come in stand in identity/authorized_hosts in the state folder, one line each; taking a line
+out ends its connections.
 
 State lies in $EDGEDYNO_AGENT_STATE, else $XDG_STATE_HOME/edgedyno, else ~/.local/state/edgedyno.
 Exit codes: 0 good, 2 bad argument, 4 the agent failed.
@@ -54,24 +77,49 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
     match words.as_slice() {
         [] | ["help" | "--help" | "-h", ..] | ["serve", "--help" | "-h"] => Ok(Command::Help),
         ["version" | "--version" | "-V"] => Ok(Command::Version),
-        ["serve"] => Ok(Command::Serve(Serve::Service)),
+        ["pair"] => Ok(Command::Pair(Role::Run)),
+        ["pair", role] => role
+            .parse()
+            .map(Command::Pair)
+            .map_err(|why| BadArgument(format!("{why}"))),
         ["serve", "--stdio"] => Ok(Command::Serve(Serve::Relay)),
         ["serve", "--on-demand"] | ["serve", "--on-demand", "local"] => {
             Ok(Command::Serve(Serve::OnDemandLocal))
         }
         ["serve", "--on-demand", "relay"] => Ok(Command::Serve(Serve::OnDemandRelay)),
+        ["serve", rest @ ..] => listen(rest).map(|how| Command::Serve(Serve::Service(how))),
         ["worker", rest @ ..] => worker(rest),
-        [first, rest @ ..] => {
-            let wrong = if *first == "serve" {
-                rest.first().unwrap_or(first)
-            } else {
-                first
-            };
-            Err(BadArgument(format!(
-                "`{wrong}` is not a word this agent knows here"
-            )))
+        [first, ..] => Err(unknown(first)),
+    }
+}
+
+fn unknown(word: &str) -> BadArgument {
+    BadArgument(format!("`{word}` is not a word this agent knows here"))
+}
+
+fn listen(words: &[&str]) -> Result<Listen, BadArgument> {
+    let mut listen = Listen::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || {
+            let value = words.next().copied();
+            value.ok_or_else(|| BadArgument(format!("`{word}` needs a value")))
+        };
+        match *word {
+            "--listen" => listen.address = Some(address(value()?)?),
+            "--run-as" => listen.run_as = Some(value()?.to_owned()),
+            _ => return Err(unknown(word)),
         }
     }
+    Ok(listen)
+}
+
+fn address(text: &str) -> Result<SocketAddr, BadArgument> {
+    let with_port = text.parse::<SocketAddr>();
+    let alone = || text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
+    with_port
+        .or_else(|_| alone())
+        .map_err(|_| BadArgument(format!("`{text}` is no IP address, with or without a port")))
 }
 
 fn worker(words: &[&str]) -> Result<Command, BadArgument> {
@@ -97,7 +145,17 @@ mod tests {
 
     #[test]
     fn commands_are_read() {
-        assert_eq!(read("serve"), Ok(Command::Serve(Serve::Service)));
+        let service = |listen| Ok(Command::Serve(Serve::Service(listen)));
+        assert_eq!(read("serve"), service(Listen::default()));
+        let address = Some("10.0.0.1:7447".parse().unwrap());
+        let run_as = Some("bench".into());
+        let listen = Listen { address, run_as };
+        assert_eq!(
+            read("serve --run-as bench --listen 10.0.0.1"),
+            service(listen)
+        );
+        assert_eq!(read("pair"), Ok(Command::Pair(Role::Run)));
+        assert_eq!(read("pair observe"), Ok(Command::Pair(Role::Observe)));
         assert_eq!(
             read("serve --on-demand"),
             Ok(Command::Serve(Serve::OnDemandLocal))
@@ -118,6 +176,9 @@ mod tests {
             ("serv", "serv"),
             ("serve --on", "--on"),
             ("worker", "worker"),
+            ("pair root", "root"),
+            ("serve --listen", "--listen"),
+            ("serve --listen here", "here"),
         ] {
             assert!(read(line).unwrap_err().to_string().contains(word), "{line}");
         }

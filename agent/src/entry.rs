@@ -8,13 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use edgedyno_shared::folders::{AgentFolders, TAKEN_EXIT};
+use edgedyno_shared::link::role::Role;
 use edgedyno_sys::kernel::process::inherited_fd;
 use tracing::Level;
 use tracing::subscriber::set_global_default;
 
-use crate::args::{self, Command, HELP, Serve};
-use crate::daemon::relay;
+use crate::args::{self, Command, HELP, Listen, Serve};
 use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError};
+use crate::daemon::{ask, relay, run_as};
 use crate::disk;
 use crate::worker;
 use crate::worker::spawn::SelfExec;
@@ -55,7 +56,8 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
                 Err(_) => ExitCode::from(AGENT_FAILED),
             };
         }
-        Command::Serve(how) => serve(how, leading),
+        Command::Serve(how) => serve(&how, leading),
+        Command::Pair(role) => pair(role),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,10 +81,22 @@ fn inherit(control: i32, arena: Option<i32>) -> io::Result<(UnixStream, Option<F
     Ok((control, arena))
 }
 
-fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
+fn folders() -> io::Result<AgentFolders> {
     let uid = nix::unistd::getuid().as_raw();
-    let folders =
-        AgentFolders::from_env(|name| std::env::var_os(name), uid).map_err(io::Error::other)?;
+    AgentFolders::from_env(|name| std::env::var_os(name), uid).map_err(io::Error::other)
+}
+
+fn pair(role: Role) -> io::Result<()> {
+    let ticket = ask::ticket(&folders()?, role)?;
+    say("on the host, within ten minutes: edgedyno board pair TICKET --name NAME\n");
+    io::stdout().write_all(format!("{ticket}\n").as_bytes())
+}
+
+fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {
+    if let Serve::Service(listen) = how {
+        become_user(listen)?;
+    }
+    let folders = folders()?;
     let exec = SelfExec::new(leading)?;
     let patience = match how {
         Serve::Relay => {
@@ -94,7 +108,7 @@ fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
             runtime.shutdown_background();
             return result;
         }
-        Serve::Service => None,
+        Serve::Service(_) => None,
         Serve::OnDemandLocal => Some(LOCAL_PATIENCE),
         Serve::OnDemandRelay => Some(RELAY_PATIENCE),
     };
@@ -107,7 +121,11 @@ fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
         let _ = nix::unistd::setsid();
     }
     log_to(&folders, patience.is_some())?;
-    serve::run(folders, exec, patience).map_err(|why| {
+    let address = match how {
+        Serve::Service(listen) => listen.address,
+        _ => None,
+    };
+    serve::run(folders, exec, patience, address).map_err(|why| {
         let hint = why.hint().map(|hint| format!("\nhint: {hint}"));
         let kind = match why {
             StartError::Taken { .. } => io::ErrorKind::AddrInUse,
@@ -115,6 +133,26 @@ fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
         };
         io::Error::new(kind, format!("{why}{}", hint.unwrap_or_default()))
     })
+}
+
+/// Whoever listens on the network as root says which user is to do the work.
+fn become_user(listen: &Listen) -> io::Result<()> {
+    if !nix::unistd::geteuid().is_root() {
+        return match &listen.run_as {
+            Some(_) => Err(io::Error::other(
+                "--run-as is for an agent that root starts",
+            )),
+            None => Ok(()),
+        };
+    }
+    match (&listen.run_as, listen.address) {
+        (Some(user), _) => run_as::become_user(user),
+        (None, Some(_)) => Err(io::Error::other(
+            "an agent on the network does not measure as root\n\
+             hint: name a user with --run-as USER, or say --run-as root",
+        )),
+        (None, None) => Ok(()),
+    }
 }
 
 /// Closes what the command that started this daemon had open: a pipe kept by a daemon would never end for

@@ -8,6 +8,7 @@ pub mod arena;
 mod args;
 pub mod backend;
 pub mod clock;
+mod crc32c;
 pub mod daemon;
 mod disk;
 pub mod entry;

@@ -66,6 +66,8 @@ enum Command {
     Sweep(Box<cmd::sweep::SweepArgs>),
     /// Measure the plan of a stored run again
     Rerun(cmd::rerun::RerunArgs),
+    /// Boards on the network: come to know them, list them
+    Board(cmd::board::BoardArgs),
     /// Look into a model file, or make one
     Model(cmd::model::ModelArgs),
     /// Show what a run came to
@@ -126,6 +128,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Run(args) => cmd::run::run(args, &cli.global),
         Command::Sweep(args) => cmd::sweep::run(args, &cli.global),
         Command::Rerun(args) => cmd::rerun::run(args, &cli.global),
+        Command::Board(args) => cmd::board::run(args, &cli.global),
         Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
         Command::Runtime(args) => cmd::runtime::run(args, &cli.global),

@@ -2,10 +2,13 @@
 //!
 //! Each names its form in `document`; `docs/schema/` describes them and tests hold them to it.
 
+use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::RunId;
+use edgedyno_shared::wire::request::LeaseState;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::board::known::KnownBoard;
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
 use crate::findings::Rule;
@@ -140,6 +143,42 @@ pub fn exported(run: &RunId, format: &str, output: &Output) -> Value {
         "run": run.0,
         "format": format,
         "files": files.collect::<Vec<_>>(),
+    })
+}
+
+/// `board list --json` and what the other commands of `board` leave.
+pub fn boards<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> Value {
+    let one = |(name, board): (&str, &KnownBoard)| {
+        json!({
+            "name": name,
+            "addresses": board.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "key": board.key.to_string(),
+            "fingerprint": board.key.fingerprint().to_string(),
+        })
+    };
+    json!({ "document": "edgedyno/boards/1", "boards": boards.map(one).collect::<Vec<_>>() })
+}
+
+/// `board info --json`.
+pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState) -> Value {
+    let holder = lease.holder.as_ref().map(|holder| {
+        json!({
+            "name": holder.name,
+            "since": utc(holder.since_unix_ns),
+            "since_unix_ns": holder.since_unix_ns,
+        })
+    });
+    json!({
+        "document": "edgedyno/board/1",
+        "name": name,
+        "agent_version": device.agent_version,
+        "build": device.build.0,
+        "os": device.os,
+        "arch": device.arch,
+        "cpus": device.allowed_cpus,
+        "memory_total_bytes": device.memory_total.map(|bytes| bytes.0),
+        "lease_epoch": lease.epoch,
+        "holder": holder,
     })
 }
 
@@ -319,6 +358,11 @@ mod tests {
 
     #[test]
     fn every_document_fits_its_schema() {
+        let board = KnownBoard {
+            addresses: vec!["10.0.0.7:7447".parse().unwrap()],
+            key: edgedyno_shared::link::key::PublicKey([1; 32]),
+        };
+        fits("boards", &boards([("a", &board)].into_iter()));
         let (dir, store) = hand_worked();
         let summary = summarise(&view(&store));
         let run = run_id("a");

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::board::known::KnownBoardsError;
 use crate::export::ExportError;
 use crate::fields::UnknownField;
 use crate::model::error::ModelError;
@@ -246,6 +247,17 @@ impl From<MakeError> for CommandError {
             _ => Exit::USAGE,
         };
         Self::of_error(exit, &error).hint(error.hint())
+    }
+}
+
+impl From<KnownBoardsError> for CommandError {
+    fn from(error: KnownBoardsError) -> Self {
+        let hint = match &error {
+            KnownBoardsError::Settings(_) => "EDGEDYNO_CONFIG names another folder",
+            KnownBoardsError::Content { .. } => "mend the file, or put it aside and pair again",
+            KnownBoardsError::Name(_) | KnownBoardsError::Local => "choose another name",
+        };
+        Self::of_error(Exit::USAGE, &error).hint(hint)
     }
 }
 

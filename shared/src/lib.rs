@@ -3,15 +3,18 @@
 //! The host sends a [`wire::hello`], then [`wire::request`]s; the agent answers each, sends
 //! [`wire::event`]s while a repeat runs, and afterwards its [`wire::record`]s, which the host commits to
 //! its store and acknowledges. Everything here is plain data: fixed-width fields, no serde
-//! attributes, no I/O beyond `AsyncRead` and `AsyncWrite`.
+//! attributes, no I/O beyond `AsyncRead` and `AsyncWrite`. [`link`] is how the two know each other over a
+//! network.
 
 pub mod artifact;
 pub mod case;
 pub mod columns;
+pub mod content;
 pub mod device;
 pub mod file_mark;
 pub mod folders;
 pub mod ids;
+pub mod link;
 pub mod order;
 pub mod repeat;
 pub mod telemetry;

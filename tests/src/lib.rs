@@ -21,6 +21,7 @@ pub mod schema;
 pub mod skip;
 pub mod source;
 pub mod spdx;
+pub mod udp_relay;
 pub mod workspace;
 
 pub use binaries::binaries;

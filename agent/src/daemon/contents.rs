@@ -1,7 +1,7 @@
 //! Where contents named by hash lie on this machine.
 //!
-//! A local user says it; the file must still be the one whose hash was taken (device, inode, size, time
-//! of change) whenever it is used.
+//! A local user says it, and the file must still be the one whose hash was taken (device, inode, size,
+//! time of change) whenever it is used; or a host uploaded them ([`super::blobs`]).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +15,7 @@ use edgedyno_shared::wire::frame;
 use edgedyno_shared::wire::hello::schema_hash;
 use edgedyno_shared::wire::request::{ContentMap, MappedFile};
 
+use super::blobs::Blobs;
 use crate::disk;
 
 /// The known contents; on disk too, so that a queue can be worked off after a restart.
@@ -22,6 +23,8 @@ use crate::disk;
 pub struct Contents {
     folder: PathBuf,
     known: BTreeMap<Sha256, ContentMap>,
+    /// What hosts uploaded.
+    pub blobs: Blobs,
 }
 
 impl Contents {
@@ -47,7 +50,12 @@ impl Contents {
                 _ => disk::remove(&path)?,
             }
         }
-        Ok(Self { folder, known })
+        let blobs = Blobs::open(state)?;
+        Ok(Self {
+            folder,
+            known,
+            blobs,
+        })
     }
 
     /// Remembers a content.
@@ -81,11 +89,16 @@ impl Contents {
 
     /// All files of a content, its own first, each checked to be still the same.
     pub fn find_all(&self, sha256: &Sha256) -> Result<Vec<PathBuf>, Failure> {
-        let Some(map) = self.known.get(sha256) else {
+        let mapped = self.known.get(sha256).ok_or_else(|| {
             let detail = format!("content {sha256} is not known on this board");
-            return Err(Failure::new(FailureCode::NotFound, detail));
+            Failure::new(FailureCode::NotFound, detail)
+        });
+        let sound = mapped.and_then(|map| map.files.iter().try_for_each(check).map(|()| map));
+        let map = match (sound, self.blobs.find_all(sha256)) {
+            (Ok(map), _) => map,
+            (Err(_), Some(uploaded)) => return Ok(uploaded),
+            (Err(why), None) => return Err(why),
         };
-        map.files.iter().try_for_each(check)?;
         Ok(map
             .files
             .iter()

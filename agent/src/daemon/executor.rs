@@ -42,6 +42,14 @@ pub async fn run(daemon: Rc<Daemon>) {
             daemon.wake.notified().await;
             continue;
         };
+        if !daemon.may_run(&queued) {
+            tracing::warn!("an order of a store that lost the board is dropped");
+            if let Err(why) = daemon.queue.borrow_mut().remove(queued.number) {
+                tracing::warn!("it cannot be removed: {why}");
+                sleep(RETRY).await;
+            }
+            continue;
+        }
         let Some(_lock) = room_and_right(&daemon).await else {
             continue;
         };

@@ -1,19 +1,31 @@
 //! The daemon: one for each state folder. It owns queue, spool, arenas and the right to measure.
 //!
 //! [`serve`] starts it and ends it, [`session`] speaks with a host, [`executor`] runs the queue in order,
-//! and what must survive lies in [`queue`], [`spool`], [`contents`] and [`repeat_folder`].
+//! and what must survive lies in [`queue`], [`spool`], [`contents`], [`blobs`] and [`repeat_folder`]. Who comes
+//! over the [`network`] is known by its key ([`identity`], [`access`], [`pairing`]).
 
+pub mod access;
+pub mod ask;
+pub mod blobs;
 pub mod contents;
 pub mod executor;
+pub mod gate;
+pub mod identity;
 pub mod inventory;
+pub mod lease;
+pub mod lease_file;
 pub mod measure_lock;
+pub mod network;
+pub mod pairing;
 pub mod prepare;
 pub mod queue;
 pub mod recover;
 pub mod relay;
 pub mod repeat_folder;
+pub mod run_as;
 pub mod runtimes;
 pub mod serve;
 pub mod session;
 pub mod spool;
+mod spool_file;
 pub mod state;

@@ -99,6 +99,13 @@ fn unsupported(what: impl std::fmt::Display) -> Failure {
     )
 }
 
+/// Hashes of all that an order names and a host may have uploaded.
+pub fn contents_of(order: &RepeatOrder) -> Vec<Sha256> {
+    let mut all = files_of(order);
+    all.push(order.case.model.sha256);
+    all
+}
+
 /// Hashes of inputs and references.
 fn files_of(order: &RepeatOrder) -> Vec<Sha256> {
     let inputs = match &order.case.inputs.source {

@@ -114,6 +114,16 @@ impl Queue {
             .try_for_each(|number| self.remove(number))
     }
 
+    /// Takes all orders of a store off, but for one that runs.
+    pub fn remove_store(&mut self, store: StoreId, running: Option<u64>) -> io::Result<()> {
+        let of_store = |entry: &&Queued| entry.store == store && Some(entry.number) != running;
+        let numbers = self.entries.iter().filter(of_store).map(|e| e.number);
+        let numbers: Vec<u64> = numbers.collect();
+        numbers
+            .into_iter()
+            .try_for_each(|number| self.remove(number))
+    }
+
     fn path(&self, number: u64) -> PathBuf {
         self.folder.join(format!("{number:020}.order"))
     }

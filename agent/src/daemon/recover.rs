@@ -19,7 +19,12 @@ const SET_ASIDE: &str = ".bad";
 
 /// Hands over every left-over repeat as an attempt that ended with its agent; returns how many.
 pub fn run(daemon: &Daemon) -> io::Result<u32> {
-    daemon.spool.tidy()?;
+    match daemon.spool.tidy()? {
+        0 => {}
+        count => {
+            tracing::error!("{count} repeats were damaged on disk; what is left of them is kept");
+        }
+    }
     let mut recovered = 0;
     for base in daemon.repeat_folders() {
         for name in disk::names(&base, "")? {

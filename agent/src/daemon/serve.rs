@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdListener;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::BootId;
+use edgedyno_shared::link::role::Role;
 use edgedyno_shared::units::Nanos;
 use edgedyno_sys::kernel::process::allowed_cpus;
 use nix::fcntl::{Flock, FlockArg};
@@ -21,6 +23,8 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::contents::Contents;
+use super::lease_file::LeaseFile;
+use super::network::Network;
 use super::queue::Queue;
 use super::runtimes::Runtimes;
 use super::session::{self, Peer};
@@ -58,6 +62,8 @@ pub enum StartError {
         path: PathBuf,
         why: io::Error,
     },
+    #[error("cannot listen on {address}: {why}")]
+    Listen { address: SocketAddr, why: io::Error },
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -69,17 +75,21 @@ impl StartError {
                 Some("stop it first, or give this one a folder with EDGEDYNO_AGENT_STATE")
             }
             Self::Folder { .. } => Some("EDGEDYNO_AGENT_STATE names another folder"),
+            Self::Listen { .. } => {
+                Some("--listen takes an address of this machine, such as 0.0.0.0:7447")
+            }
             Self::Io(_) => None,
         }
     }
 }
 
-/// Serves until retired, or until idle for `patience`. Runs on the thread that calls it, which must be the
+/// Serves until retired, or until idle for `patience`; on the network too when there is an address. Runs on the thread that calls it, which must be the
 /// process's main thread: workers die with it.
 pub fn run(
     folders: AgentFolders,
     exec: SelfExec,
     patience: Option<Duration>,
+    address: Option<SocketAddr>,
 ) -> Result<(), StartError> {
     let in_folder = |what, path: &Path| {
         let path = path.to_owned();
@@ -93,7 +103,7 @@ pub fn run(
     }
     disk::private_folder(&folders.runtime)
         .map_err(in_folder("runtime folder cannot be used", &folders.runtime))?;
-    let daemon = Rc::new(assemble(folders, exec)?);
+    let daemon = Rc::new(assemble(folders, exec, Rc::new(Monotonic))?);
     match recover::run(&daemon) {
         Ok(0) => {}
         Ok(count) => tracing::warn!("{count} repeats of an earlier daemon were recovered"),
@@ -104,10 +114,33 @@ pub fn run(
         .enable_all()
         .max_blocking_threads(1)
         .build()?;
-    let served = LocalSet::new().block_on(&runtime, serve(Rc::clone(&daemon), listener, patience));
+    let local = LocalSet::new();
+    let served = local.block_on(&runtime, async {
+        let network = listen_on_network(&daemon, address)?;
+        let served = serve(Rc::clone(&daemon), listener, patience).await;
+        if let Some(network) = network {
+            network.close().await;
+        }
+        served.map_err(StartError::Io)
+    });
     // Waits for work under way on the other thread, while this daemon still holds the lock.
     drop(runtime);
-    Ok(served?)
+    served
+}
+
+/// Must be called inside the runtime, which drives the endpoint.
+fn listen_on_network(
+    daemon: &Rc<Daemon>,
+    address: Option<SocketAddr>,
+) -> Result<Option<Rc<Network>>, StartError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let bound = Network::bind(address, &daemon.folders.state);
+    let network = Rc::new(bound.map_err(|why| StartError::Listen { address, why })?);
+    *daemon.network.borrow_mut() = Some(Rc::clone(&network));
+    tokio::task::spawn_local(Rc::clone(&network).serve(Rc::clone(daemon)));
+    Ok(Some(network))
 }
 
 /// Held as long as the daemon lives; says who holds it.
@@ -146,7 +179,8 @@ fn try_lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
     Ok(held)
 }
 
-fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
+/// A daemon from what its folders hold, which the caller has locked.
+pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> io::Result<Daemon> {
     let mut boot = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut boot)?;
     let (news, _) = broadcast::channel(256);
@@ -161,11 +195,14 @@ fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
         runtimes: RefCell::new(Runtimes::open(&folders.state)),
         running: RefCell::new(None),
         vendor_code: Mutex::new(()),
+        lease: RefCell::new(LeaseFile::open(&folders.state, clock.now())?),
+        network: RefCell::new(None),
         retiring: Cell::new(false),
         sessions: Cell::new(0),
         wake: Notify::new(),
         news,
         folders,
+        clock,
     })
 }
 
@@ -238,8 +275,15 @@ async fn serve(
 
 fn greet(daemon: &Rc<Daemon>, stream: UnixStream) {
     let own = nix::unistd::geteuid().as_raw();
-    let may_name_paths = stream.peer_cred().is_ok_and(|peer| peer.uid() == own);
+    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == own);
+    let peer = Peer {
+        may_name_paths: is_own,
+        is_local: is_own,
+        // The socket's mode lets in its owner, and root, who is told nothing that is not root's anyway.
+        role: Role::Admin,
+        hello_within: None,
+    };
     let (read, write) = stream.into_split();
-    let session = session::serve(Rc::clone(daemon), read, write, Peer { may_name_paths });
+    let session = session::serve(Rc::clone(daemon), read, write, peer);
     tokio::task::spawn_local(session);
 }

@@ -4,17 +4,19 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
+use edgedyno_shared::link::role::Role;
 use edgedyno_shared::order::RepeatOrder;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
 use edgedyno_shared::wire::hello::{Hello, Verdict};
-use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
+use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request, Upload};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{broadcast, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
+use super::lease::Taken;
 use super::state::{Daemon, News, SessionCount};
 use super::{inventory, runtimes};
 use crate::backend::{self, Candidate};
@@ -28,6 +30,11 @@ const QUEUE_LIMIT: usize = 256;
 pub struct Peer {
     /// A process of the daemon's own user on this machine that is no relay: it may name local paths.
     pub may_name_paths: bool,
+    /// A process of the daemon's own user on this machine, also through a relay.
+    pub is_local: bool,
+    pub role: Role,
+    /// A stranger must say a welcome hello by then.
+    pub hello_within: Option<Duration>,
 }
 
 /// Serves one connection to its end.
@@ -45,6 +52,8 @@ where
         peer,
         store: None,
         replay: None,
+        pinned: Vec::new(),
+        epoch: None,
     };
     if let Err(why) = session.talk(&mut read).await {
         tracing::info!("a session ended: {why}");
@@ -76,21 +85,42 @@ struct Session {
     /// Set by a hello that was welcome.
     store: Option<StoreId>,
     replay: Option<tokio::task::JoinHandle<()>>,
+    /// Uploaded contents that stay while this session lasts.
+    pinned: Vec<Sha256>,
+    /// The epoch in which this session took the board.
+    epoch: Option<u64>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let (Some(store), Some(epoch)) = (self.store, self.epoch) {
+            let now = self.daemon.clock.now();
+            let mut lease = self.daemon.lease.borrow_mut();
+            lease.session_ended(store, epoch, now);
+        }
+        let blobs = &mut self.daemon.contents.borrow_mut().blobs;
+        self.pinned.iter().for_each(|sha256| blobs.unpin(sha256));
+    }
 }
 
 impl Session {
     async fn talk<R: AsyncRead + Unpin>(&mut self, read: &mut R) -> Result<(), FrameError> {
+        let hello_by = self.peer.hello_within.map(|within| Instant::now() + within);
         loop {
             let limit = match self.store {
                 Some(_) => frame::LIMIT,
                 None => frame::LIMIT_BEFORE_AUTHENTICATION,
             };
+            let replay = &mut self.replay;
+            let is_stranger = self.store.is_none();
+            let by = hello_by.filter(|_| is_stranger);
             let frame = tokio::select! {
                 frame = frame::read(read, limit) => frame?,
                 // Without it nothing sealed would come any more: the host connects again.
-                () = ended(&mut self.replay) => {
+                () = ended(replay) => {
                     return Err(io::Error::other("what is spooled could not be sent on").into());
                 }
+                () = over(by) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             };
             let Some(frame) = frame else {
                 return Ok(());
@@ -105,6 +135,9 @@ impl Session {
             (kind::STATUS, _) => {
                 self.send(self.daemon.status().to_frame(kind::STATUS_REPLY))
                     .await
+            }
+            (kind::RETIRE, _) if self.peer.role < Role::Admin => {
+                Err(io::Error::from(io::ErrorKind::PermissionDenied).into())
             }
             (kind::RETIRE, _) => {
                 self.daemon.retiring.set(true);
@@ -148,13 +181,21 @@ impl Session {
             let news = self.daemon.news.subscribe();
             let task = feed(Rc::clone(&self.daemon), host.store, self.out.clone(), news);
             self.send(reply.to_frame()).await?;
-            self.replay = Some(tokio::task::spawn_local(task));
+            // What was measured is for those who may measure.
+            if self.peer.role >= Role::Run {
+                self.replay = Some(tokio::task::spawn_local(task));
+            }
             return Ok(());
         }
         self.send(reply.to_frame()).await
     }
 
-    async fn answer(&self, store: StoreId, request: Request) -> Result<Reply, Failure> {
+    async fn answer(&mut self, store: StoreId, request: Request) -> Result<Reply, Failure> {
+        self.may(role_for(&request))?;
+        if let Some(epoch) = self.epoch {
+            let now = self.daemon.clock.now();
+            self.daemon.lease.borrow_mut().touch(store, epoch, now);
+        }
         let daemon = &self.daemon;
         match request {
             Request::Info => Ok(Reply::Info(Box::new(inventory::read(daemon).await))),
@@ -176,12 +217,16 @@ impl Session {
             }
             Request::Submit(orders) => {
                 own_store(store)?;
+                self.holds_board(store)?;
                 Ok(Reply::Submitted(
                     orders.into_iter().map(|o| self.submit(store, o)).collect(),
                 ))
             }
             Request::Queue => Ok(Reply::Queue(daemon.entries(store))),
-            Request::Cancel { run, kill } => self.cancel(store, &run, kill),
+            Request::Cancel { run, kill } => {
+                self.holds_board(store)?;
+                self.cancel(store, &run, kill)
+            }
             Request::Acknowledge { segment } => {
                 own_store(store)?;
                 daemon.spool.acknowledge(store, segment).map_err(|why| {
@@ -189,7 +234,126 @@ impl Session {
                 })?;
                 Ok(Reply::Done)
             }
+            Request::Offer(offer) => {
+                let in_use = daemon.contents_in_use();
+                let blobs = &mut daemon.contents.borrow_mut().blobs;
+                let have = blobs.offer(&offer, &in_use)?;
+                blobs.pin(offer.sha256);
+                self.pinned.push(offer.sha256);
+                Ok(Reply::Offered(have))
+            }
+            Request::Upload(upload) => self.upload(upload).await,
+            Request::OpenPairing { role } => self.open_pairing(role),
+            Request::TakeLease { steal, name } => {
+                own_store(store)?;
+                self.take_lease(store, steal, &name)
+            }
+            Request::GiveLease => {
+                if let Some(epoch) = self.epoch.take() {
+                    let given = daemon.lease.borrow_mut().give(store, epoch);
+                    given.map_err(|why| lease_storage(&why))?;
+                }
+                Ok(Reply::Done)
+            }
+            Request::Lease => {
+                let moment = daemon.moment();
+                let state = daemon.lease.borrow_mut().state(store, moment);
+                Ok(Reply::Lease(state))
+            }
         }
+    }
+
+    /// Makes this session's store the one that orders, and drops the orders of who was robbed of it.
+    fn take_lease(&mut self, store: StoreId, steal: bool, name: &str) -> Result<Reply, Failure> {
+        if steal {
+            self.may(Role::Admin)?;
+        }
+        let daemon = Rc::clone(&self.daemon);
+        let own = self
+            .epoch
+            .filter(|epoch| daemon.lease.borrow().holds(store, *epoch));
+        if let Some(epoch) = own {
+            let moment = daemon.moment();
+            let mut lease = daemon.lease.borrow_mut();
+            lease.touch(store, epoch, moment.now);
+            return Ok(Reply::Lease(lease.state(store, moment)));
+        }
+        let moment = daemon.moment();
+        let taken = daemon.lease.borrow_mut().take(store, name, steal, moment);
+        match taken.map_err(|why| lease_storage(&why))? {
+            Taken::Held { epoch } => self.epoch = Some(epoch),
+            Taken::New { epoch, from } => {
+                self.epoch = Some(epoch);
+                if let Some(from) = from {
+                    tracing::warn!("{name} took the board from {}", from.name);
+                    let running = daemon.running.borrow().as_ref().map(|r| r.number);
+                    let dropped = daemon.queue.borrow_mut().remove_store(from.store, running);
+                    dropped.map_err(|why| lease_storage(&why))?;
+                    let to = name.to_owned();
+                    daemon.tell(from.store, News::Event(Event::LeaseLost { to }));
+                }
+            }
+            Taken::Busy(_) => {}
+        }
+        let moment = daemon.moment();
+        let state = daemon.lease.borrow_mut().state(store, moment);
+        Ok(Reply::Lease(state))
+    }
+
+    /// Orders and cancels count only from who holds the board, in the epoch in which it took it.
+    fn holds_board(&self, store: StoreId) -> Result<(), Failure> {
+        let lease = self.daemon.lease.borrow();
+        if self.epoch.is_some_and(|epoch| lease.holds(store, epoch)) {
+            return Ok(());
+        }
+        let detail = "this session does not hold the board";
+        Err(Failure::new(FailureCode::LeaseLost, detail).hint("run the command again"))
+    }
+
+    /// Files are written, and hashed, on the thread for that.
+    async fn upload(&self, upload: Upload) -> Result<Reply, Failure> {
+        let contents = &self.daemon.contents;
+        let piece = contents.borrow().blobs.piece(upload)?;
+        let sha256 = piece.sha256();
+        let put = tokio::task::spawn_blocking(|| piece.put()).await;
+        let internal =
+            |why: tokio::task::JoinError| Failure::new(FailureCode::Internal, why.to_string());
+        let have = put.map_err(internal)??;
+        contents.borrow().blobs.settle(&sha256)?;
+        Ok(Reply::Uploaded(have))
+    }
+
+    fn open_pairing(&self, role: Role) -> Result<Reply, Failure> {
+        if !self.peer.is_local {
+            let detail = "a ticket is given out on the board itself only";
+            return Err(Failure::new(FailureCode::NotPermitted, detail));
+        }
+        let network = self.daemon.network.borrow();
+        let Some(network) = network.as_ref() else {
+            let detail = "this agent does not listen on the network";
+            let hint = "start it with `edgedyno-agent serve --listen ADDRESS`";
+            return Err(Failure::new(FailureCode::Unsupported, detail).hint(hint));
+        };
+        match network.open_pairing(role) {
+            Ok(ticket) => Ok(Reply::Ticket(ticket.to_string())),
+            Err(why) => Err(Failure::new(
+                FailureCode::Internal,
+                format!("no ticket can be made: {why}"),
+            )),
+        }
+    }
+
+    fn may(&self, needed: Role) -> Result<(), Failure> {
+        if self.peer.role >= needed {
+            return Ok(());
+        }
+        let detail = format!(
+            "this needs the role {needed}, and this host has {} on the board",
+            self.peer.role
+        );
+        let hint =
+            "pair again with a ticket for that role: `edgedyno-agent pair ROLE` on the board";
+        Err(Failure::new(FailureCode::NotPermitted, detail).hint(hint))
     }
 
     fn submit(&self, store: StoreId, order: RepeatOrder) -> OrderAnswer {
@@ -259,6 +423,36 @@ impl Session {
         }
         let detail = "only a local user of the agent's own account may name files on the board";
         Err(Failure::new(FailureCode::NotPermitted, detail))
+    }
+}
+
+/// Who may ask for this at least.
+fn role_for(request: &Request) -> Role {
+    match request {
+        Request::Info | Request::Queue | Request::Lease => Role::Observe,
+        Request::MapContent(_)
+        | Request::Submit(_)
+        | Request::Cancel { .. }
+        | Request::Acknowledge { .. }
+        | Request::Offer(_)
+        | Request::TakeLease { .. }
+        | Request::GiveLease
+        | Request::Upload(_) => Role::Run,
+        // A library is code that runs on the board.
+        Request::ProbeRuntime { .. } | Request::OpenPairing { .. } => Role::Admin,
+    }
+}
+
+fn lease_storage(why: &io::Error) -> Failure {
+    let text = format!("who holds the board cannot be written down: {why}");
+    Failure::new(FailureCode::StorageFull, text)
+}
+
+/// Over at that time; never without one.
+async fn over(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -337,12 +531,14 @@ async fn send_sealed(
             continue;
         };
         for frame in frames {
-            let Ok(frame) = frame else {
-                tracing::error!("segment {} of store {store} cannot be read", segment.number);
-                // Half a segment was sent: the session ends, so that the host throws it away.
-                let _ = daemon.spool.set_aside(store, segment.number);
-                return Err(());
-            };
+            let frame = frame.map_err(|why| {
+                tracing::error!("segment {} of store {store}: {why}", segment.number);
+                // Half a segment was sent: the session ends, so that the host throws it away, and comes
+                // back for what could be saved.
+                if let Err(why) = daemon.spool.repair(store, segment.number) {
+                    tracing::error!("it cannot be repaired: {why}");
+                }
+            })?;
             out.send(frame).await.map_err(drop)?;
         }
         *sent = Some(segment.number);

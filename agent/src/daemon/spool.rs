@@ -2,6 +2,10 @@
 //!
 //! `spool/STORE/NUMBER.seg` appears whole, by rename, and goes when it is acknowledged. Numbers grow and
 //! never repeat for a store, also after everything was deleted.
+//!
+//! A file is a magic word, then frames as on the wire, each with a CRC-32C between head and payload. What
+//! a disk damaged all the same is set aside as `NUMBER.bad`, and what stands before the damage becomes a
+//! failed attempt with its trials.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -9,11 +13,14 @@ use std::path::{Path, PathBuf};
 
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::order::OrderKey;
-use edgedyno_shared::repeat::RepeatEnd;
-use edgedyno_shared::wire::frame::{self, Frame};
+use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::frame::{Frame, kind};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
 
 use super::repeat_folder::RepeatFolder;
+use super::spool_file::{self, MAGIC};
+use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 
 /// More unacknowledged bytes than this, and no new repeat starts.
@@ -60,16 +67,17 @@ impl Spool {
         let path = self.path(header.store, header.segment);
         disk::write_with(&path, |file| {
             let mut out = BufWriter::with_capacity(1 << 20, file);
-            frame::write_blocking(&mut out, &header.to_frame())?;
+            out.write_all(&MAGIC)?;
+            spool_file::write(&mut out, &header.to_frame())?;
             let mut sequence = 0;
             for record in folder.records()? {
                 sequence += 1;
-                frame::write_blocking(&mut out, &record)?;
+                spool_file::write(&mut out, &record)?;
             }
             let mut put = |record: &Record| {
                 let frame = record.to_frame(sequence).map_err(io::Error::other)?;
                 sequence += 1;
-                frame::write_blocking(&mut out, &frame)
+                spool_file::write(&mut out, &frame)
             };
             if let Some((columns, mut sealed)) = folder.settle()? {
                 end.trials = sealed.slots(columns);
@@ -122,12 +130,8 @@ impl Spool {
         store: StoreId,
         number: u64,
     ) -> io::Result<impl Iterator<Item = io::Result<Frame>> + use<>> {
-        let mut from = BufReader::with_capacity(1 << 18, File::open(self.path(store, number))?);
-        Ok(std::iter::from_fn(move || {
-            frame::read_blocking(&mut from, frame::LIMIT)
-                .map_err(io::Error::other)
-                .transpose()
-        }))
+        let from = BufReader::with_capacity(1 << 18, File::open(self.path(store, number))?);
+        spool_file::frames(from)
     }
 
     /// Deletes what a host has committed; deleting it twice is no error.
@@ -135,21 +139,84 @@ impl Spool {
         disk::remove(&self.path(store, number))
     }
 
-    /// Sets a segment aside that cannot be read to its end, for a person to look at.
-    pub fn set_aside(&self, store: StoreId, number: u64) -> io::Result<()> {
+    /// Sets a damaged segment aside for a person to look at, and puts in its place what stands before the
+    /// damage, as an attempt that failed. Where not even its name can be read, nothing takes its place: its
+    /// order is not known here any more, and the host sends it again.
+    pub fn repair(&self, store: StoreId, number: u64) -> io::Result<()> {
         let path = self.path(store, number);
-        fs::rename(&path, path.with_extension("bad"))
+        let kept = path.with_extension("bad");
+        disk::remove(&kept)?;
+        fs::hard_link(&path, &kept)?;
+        let (frames, why) = self.sound(store, number);
+        let is_named = frames
+            .first()
+            .is_some_and(|f| SegmentHeader::parse(&f.payload).is_ok());
+        if !is_named {
+            disk::remove(&path)?;
+            return disk::sync_folder(&self.folder(store));
+        }
+        let end = damaged_end(&frames, &why, &kept);
+        disk::write_with(&path, |file| {
+            let mut out = BufWriter::with_capacity(1 << 20, file);
+            out.write_all(&MAGIC)?;
+            frames
+                .iter()
+                .try_for_each(|frame| spool_file::write(&mut out, frame))?;
+            let sequence = frames.len() as u64 - 1;
+            let end = Record::End(end)
+                .to_frame(sequence)
+                .map_err(io::Error::other)?;
+            spool_file::write(&mut out, &end)?;
+            out.flush()
+        })
     }
 
-    /// Removes what a crash left unfinished.
-    pub fn tidy(&self) -> io::Result<()> {
-        for store in disk::names(&self.root, "")? {
-            let folder = self.root.join(store);
+    /// The frames before the damage, without an end, and what the damage is.
+    fn sound(&self, store: StoreId, number: u64) -> (Vec<Frame>, String) {
+        let frames = match self.frames(store, number) {
+            Ok(frames) => frames,
+            Err(why) => return (Vec::new(), why.to_string()),
+        };
+        let mut sound = Vec::new();
+        for frame in frames {
+            match frame {
+                Ok(frame) if spool_file::is_end(&frame) => break,
+                Ok(frame) => sound.push(frame),
+                Err(why) => return (sound, why.to_string()),
+            }
+        }
+        (sound, "its end is missing".into())
+    }
+
+    /// Whether a segment can be read to its end.
+    fn is_whole(&self, store: StoreId, number: u64) -> bool {
+        let last = self
+            .frames(store, number)
+            .and_then(|mut frames| frames.try_fold(None, |_, frame| frame.map(Some)));
+        last.is_ok_and(|last| last.is_some_and(|frame| spool_file::is_end(&frame)))
+    }
+
+    /// Removes what a crash left unfinished, and repairs what was damaged while nobody looked. Returns how
+    /// many segments that were.
+    pub fn tidy(&self) -> io::Result<u32> {
+        let mut repaired = 0;
+        for name in disk::names(&self.root, "")? {
+            let folder = self.root.join(&name);
             for name in disk::names(&folder, ".tmp")? {
                 disk::remove(&folder.join(name))?;
             }
+            let Ok(store) = name.parse() else {
+                continue;
+            };
+            let numbers = disk::names(&folder, ".seg")?;
+            for number in numbers.iter().filter_map(|name| number_of(name)) {
+                if !self.is_whole(store, number) {
+                    self.repair(store, number)?;
+                    repaired += 1;
+                }
+            }
         }
-        Ok(())
+        Ok(repaired)
     }
 
     /// Bytes and files that wait, of all stores.
@@ -163,6 +230,34 @@ impl Spool {
             }
         }
         Ok((bytes, files))
+    }
+}
+
+fn damaged_end(frames: &[Frame], why: &str, kept: &Path) -> RepeatEnd {
+    let (mut trials, mut chunks) = (0, 0);
+    for record in frames.iter().filter(|frame| frame.kind == kind::RECORD) {
+        if let Ok((_, Record::Chunk(chunk))) = Record::parse(&record.payload) {
+            chunks += 1;
+            trials += if chunk.lane == 0 {
+                u64::from(chunk.rows)
+            } else {
+                0
+            };
+        }
+    }
+    let kept = kept.display();
+    let detail = format!("the repeat was damaged on the board's disk: {why}; {kept} has it");
+    RepeatEnd {
+        outcome: Outcome::Failed {
+            stage: Stage::Teardown,
+            failure: Failure::new(FailureCode::SpoolDamaged, detail)
+                .hint("see to the board's disk or card"),
+        },
+        wall_unix_ns: clock::wall_unix_ns(),
+        mono: Monotonic.now(),
+        environment: Vec::new(),
+        trials,
+        chunks,
     }
 }
 
@@ -242,6 +337,59 @@ mod tests {
             panic!("{records:?}")
         };
         assert_eq!((end.trials, end.chunks), (2, 1));
+    }
+
+    fn all(spool: &Spool, number: u64) -> Vec<Frame> {
+        let frames = spool.frames(STORE, number).unwrap();
+        frames.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_seen_and_costs_only_what_follows() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        let number = sealed_repeat(base.path(), &spool, 0);
+        let path = spool.path(STORE, number);
+        let whole = fs::read(&path).unwrap();
+        let sound = all(&spool, number);
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1_u8 << (at % 8);
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(spool.tidy().unwrap(), 1, "byte {at} is not seen");
+            assert_eq!(spool.tidy().unwrap(), 0);
+            assert!(path.with_extension("bad").exists());
+            let waiting = spool.waiting(STORE).unwrap();
+            let left = waiting.first().map(|one| all(&spool, one.number));
+            let Some((end, before)) = left.as_ref().and_then(|left| left.split_last()) else {
+                continue;
+            };
+            assert!(sound.starts_with(before), "byte {at}: a wrong row");
+            let Record::End(end) = Record::parse(&end.payload).unwrap().1 else {
+                panic!("byte {at}: no end");
+            };
+            let Outcome::Failed { failure, .. } = end.outcome else {
+                panic!("byte {at}: not a failure");
+            };
+            assert_eq!(failure.code, FailureCode::SpoolDamaged);
+            let has_chunk = before.len() == 3;
+            assert_eq!(end.trials, if has_chunk { 2 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_off() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        let number = sealed_repeat(base.path(), &spool, 0);
+        let path = spool.path(STORE, number);
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(spool.tidy().unwrap(), 1, "{length} bytes");
+            assert!(spool.waiting(STORE).unwrap().len() <= 1);
+            assert_eq!(spool.tidy().unwrap(), 0);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use edgedyno_shared::folders::AgentFolders;
-use edgedyno_shared::ids::{BootId, StoreId};
+use edgedyno_shared::ids::{BootId, Sha256, StoreId};
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::event::Event;
@@ -15,9 +15,14 @@ use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Mutex, Notify, broadcast, watch};
 
 use super::contents::Contents;
-use super::queue::Queue;
+use super::lease::Moment;
+use super::lease_file::LeaseFile;
+use super::network::Network;
+use super::prepare;
+use super::queue::{Queue, Queued};
 use super::runtimes::Runtimes;
 use super::spool::Spool;
+use crate::clock::{self, Clock};
 use crate::facts::Kernel;
 use crate::worker::spawn::SelfExec;
 use crate::worker::supervise::Cancel;
@@ -28,6 +33,8 @@ pub struct Daemon {
     pub exec: SelfExec,
     pub kernel: Kernel,
     pub boot: BootId,
+    /// What sessions and the lease go by.
+    pub clock: Rc<dyn Clock>,
     /// CPUs this process was given; workers and the daemon itself stay on them.
     pub allowed_cpus: Vec<u16>,
     pub spool: Spool,
@@ -38,6 +45,10 @@ pub struct Daemon {
     /// Held by the one that has a worker run a vendor's code: a library that is looked at would disturb a
     /// repeat.
     pub vendor_code: Mutex<()>,
+    /// Who may order.
+    pub lease: RefCell<LeaseFile>,
+    /// The second listener, when there is one.
+    pub network: RefCell<Option<Rc<Network>>>,
     /// Finish the running repeat, then leave.
     pub retiring: Cell<bool>,
     pub sessions: Cell<u32>,
@@ -115,6 +126,36 @@ impl Daemon {
             });
         }
         entries
+    }
+
+    /// What the lease is to know of this moment.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            now: self.clock.now(),
+            wall_unix_ns: clock::wall_unix_ns(),
+            has_orders: self.holder_has_orders(),
+        }
+    }
+
+    /// Whether an order counts: not when it is one of a store that lost the board since. Taking the board is
+    /// on disk before the orders of the holder before are dropped, and an agent can die in between.
+    pub fn may_run(&self, queued: &Queued) -> bool {
+        let holder = self.lease.borrow().holder();
+        holder.is_none_or(|store| store == queued.store)
+    }
+
+    /// Whether an order of who holds the board is queued or runs.
+    pub fn holder_has_orders(&self) -> bool {
+        let holder = self.lease.borrow().holder();
+        let queue = self.queue.borrow();
+        holder.is_some_and(|store| queue.entries().iter().any(|entry| entry.store == store))
+    }
+
+    /// Contents that orders in the queue name.
+    pub fn contents_in_use(&self) -> BTreeSet<Sha256> {
+        let queue = self.queue.borrow();
+        let orders = queue.entries().iter().map(|entry| &entry.order);
+        orders.flat_map(prepare::contents_of).collect()
     }
 
     /// Where repeats run: on tmpfs, else in the state folder.

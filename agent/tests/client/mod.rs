@@ -22,7 +22,7 @@ use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_shared::wire::hello::{Hello, HelloReply};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
-use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
+use edgedyno_shared::wire::request::{LeaseState, OrderAnswer, Reply, Request};
 
 pub(crate) const STORE: StoreId = StoreId([9; 16]);
 
@@ -99,6 +99,7 @@ impl Daemon {
     pub(crate) fn connect(&self) -> Host {
         let mut host = Host::raw(&self.socket());
         host.hello(&Hello::new(BuildId("test".into()), STORE));
+        host.take_lease(false);
         host
     }
 }
@@ -208,6 +209,14 @@ impl Host {
                 return reply;
             }
             self.take(frame);
+        }
+    }
+
+    pub(crate) fn take_lease(&mut self, steal: bool) -> LeaseState {
+        let name = "a test".into();
+        match self.ask(Request::TakeLease { steal, name }).unwrap() {
+            Reply::Lease(state) => state,
+            other => panic!("{other:?}"),
         }
     }
 

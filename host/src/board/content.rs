@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::content::{ContentOffer, OfferedFile};
 use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::wire::request::{ContentMap, MappedFile};
@@ -36,6 +37,32 @@ impl Content {
         Ok(ContentMap {
             sha256: self.sha256,
             files: files.collect::<io::Result<_>>()?,
+        })
+    }
+}
+
+impl Content {
+    /// What an agent is offered that cannot see this machine's files.
+    pub fn to_offer(&self) -> io::Result<ContentOffer> {
+        let offer = |(name, path): &(String, PathBuf)| {
+            let bytes = fs::metadata(path)?.len();
+            let sha256 = match self.files.len() {
+                1 => self.sha256,
+                _ => {
+                    let (digest, _) = digest::Digest::of_reader(fs::File::open(path)?)?;
+                    Sha256(*digest.as_bytes())
+                }
+            };
+            let name = name.clone();
+            Ok(OfferedFile {
+                name,
+                sha256,
+                bytes,
+            })
+        };
+        Ok(ContentOffer {
+            sha256: self.sha256,
+            files: self.files.iter().map(offer).collect::<io::Result<_>>()?,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! A session with an agent over any carrier: hello, numbered requests, events, spooled records.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::time::Duration;
 
 use edgedyno_shared::ids::{BuildId, StoreId};
@@ -61,10 +62,14 @@ pub enum LinkError {
 type Reader = Box<dyn AsyncRead + Send + Unpin>;
 type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
+/// What a carrier does at its end, and what it keeps until then.
+pub type Farewell = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A carrier on which the agent answered the hello, whatever its version.
 pub struct Greeted {
     read: Reader,
     write: Writer,
+    farewell: Option<Farewell>,
     pub reply: HelloReply,
 }
 
@@ -85,7 +90,19 @@ impl Greeted {
             return Err(NotHello.into());
         }
         let reply = HelloReply::parse(&answer.payload)?;
-        Ok(Self { read, write, reply })
+        Ok(Self {
+            read,
+            write,
+            farewell: None,
+            reply,
+        })
+    }
+
+    /// With something that lives as long as the session.
+    #[must_use]
+    pub fn keeping(mut self, farewell: Farewell) -> Self {
+        self.farewell = Some(farewell);
+        self
     }
 
     pub fn is_welcome(&self) -> bool {
@@ -105,6 +122,7 @@ impl Greeted {
             reader: tokio::spawn(read_all(self.read, send)),
             last: 0,
             held: VecDeque::new(),
+            farewell: self.farewell,
             agent: self.reply.agent,
         })
     }
@@ -140,6 +158,7 @@ pub struct Link {
     reader: JoinHandle<()>,
     last: u64,
     held: VecDeque<LinkEvent>,
+    farewell: Option<Farewell>,
     agent: Hello,
 }
 
@@ -147,6 +166,15 @@ impl Link {
     /// Build of the agent on the other side.
     pub fn agent_build(&self) -> &BuildId {
         &self.agent.build
+    }
+
+    /// Ends the session so that the other side hears of it.
+    pub async fn leave(mut self) {
+        // A carrier that cannot be closed is closed all the same.
+        let _ = self.write.shutdown().await;
+        if let Some(farewell) = self.farewell.take() {
+            farewell.await;
+        }
     }
 
     /// Sends a request; its reply comes through [`Self::next`] under the number returned.

@@ -1,10 +1,16 @@
 //! Boards: how the host reaches an agent. Carriers differ, the [`link::Link`] above them does not.
 
+pub mod any;
 pub mod content;
+pub mod known;
 pub mod link;
 pub mod local;
+pub mod quic;
 #[cfg(test)]
 pub(crate) mod script;
+pub mod settings;
+
+use std::net::SocketAddr;
 
 use edgedyno_shared::ids::StoreId;
 
@@ -14,6 +20,12 @@ use link::{Link, LinkError};
 pub trait Board {
     /// The name by which plans and errors call it.
     fn name(&self) -> &str;
+
+    /// Whether its agent runs on another machine: it sees none of this machine's files, and goes on alone
+    /// while the network is away.
+    fn is_remote(&self) -> bool {
+        false
+    }
 
     /// Opens a session for a store; [`StoreId::NONE`] asks only.
     fn connect(&self, store: StoreId) -> impl Future<Output = Result<Link, ConnectError>>;
@@ -43,11 +55,36 @@ pub enum ConnectError {
         path: std::path::PathBuf,
         source: std::io::Error,
     },
+    #[error("nothing answers at {address}")]
+    Unreachable {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("the board has no address")]
+    NoAddress,
+    #[error("the agent at {address} does not know this host, or no longer")]
+    NotKnown { address: SocketAddr },
+    #[error("the agent at {address} has another key than the one that is known for this board")]
+    WrongKey { address: SocketAddr },
+    #[error("the agent at {address} speaks another version of the protocol")]
+    OtherProtocol { address: SocketAddr },
+    #[error("the agent does not accept the ticket: {0}")]
+    TicketRefused(String),
+    #[error(transparent)]
+    Settings(#[from] settings::SettingsError),
     #[error(transparent)]
     Link(#[from] LinkError),
 }
 
 impl ConnectError {
+    /// Whether the two sides are of versions that cannot work together.
+    pub fn is_incompatible(&self) -> bool {
+        matches!(
+            self,
+            Self::OtherProtocol { .. } | Self::Link(LinkError::Incompatible { .. })
+        )
+    }
+
     /// What the user may do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -68,6 +105,20 @@ impl ConnectError {
             Self::Socket { .. } => Some(
                 "see that the folder can be used, or set EDGEDYNO_AGENT_STATE to another".into(),
             ),
+            Self::Unreachable { .. } => Some(
+                "see that `edgedyno-agent serve --listen` runs there and UDP can pass".into(),
+            ),
+            Self::NoAddress => Some("give it an address in boards.toml, or pair again".into()),
+            Self::NotKnown { .. } | Self::TicketRefused(_) => {
+                Some("`edgedyno-agent pair` on the board gives a new ticket".into())
+            }
+            Self::WrongKey { .. } => Some(
+                "if the agent was set up anew, forget the board and pair again; otherwise it is another".into(),
+            ),
+            Self::OtherProtocol { .. } => {
+                Some("host and agent must be of the same build: `board update`".into())
+            }
+            Self::Settings(_) => Some("EDGEDYNO_CONFIG names another folder".into()),
             Self::Link(_) => Some("agent.log in the agent's state folder may say more".into()),
         }
     }

@@ -18,7 +18,7 @@ use super::{block_on, read, summary};
 use crate::board::local;
 use crate::cli::Global;
 use crate::documents;
-use crate::drive::DriveEnd;
+use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::make::{self, Made, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
@@ -71,7 +71,7 @@ pub fn run(args: &DemoArgs, global: &Global) -> CommandResult {
         command: "demo",
         tags: &[],
     };
-    let (source, end) = execute::execute(&prepared, &how, global)?;
+    let (source, end) = execute::execute(&prepared, &how, &LeaseWish::plain(), global)?;
     let cases = read::summaries(&source, &source.cases()?)?;
     let made: Vec<&Made> = networks.iter().map(|network| &network.made).collect();
     let shown = Shown {

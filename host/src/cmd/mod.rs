@@ -1,5 +1,6 @@
 //! Commands: each parses, calls and prints; what they call knows nothing of the command line.
 
+pub mod board;
 pub mod compare;
 pub mod demo;
 pub mod explain;

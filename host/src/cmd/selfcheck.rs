@@ -25,7 +25,7 @@ use crate::compare::metric::{self, DEFAULT};
 use crate::compare::report::{Ask, Comparison, Named};
 use crate::compare::rule::Pairing;
 use crate::compare::sessions::Sessions;
-use crate::drive::DriveEnd;
+use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::make::{self, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
@@ -95,7 +95,7 @@ pub fn run(args: &SelfcheckArgs, global: &Global) -> CommandResult {
         command: "selfcheck",
         tags: &args.tags,
     };
-    let (source, end) = execute::execute(&prepared, &how, global)?;
+    let (source, end) = execute::execute(&prepared, &how, &LeaseWish::plain(), global)?;
     let cases = source.cases()?;
     let case_of = |backend: &str| cases.iter().find(|entry| entry.case.backend == backend);
     let summaries = read::summaries(&source, &cases)?;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::wire::failure::FailureCode;
-use edgedyno_shared::wire::request::ContentMap;
 use tokio::time::{Instant, sleep};
 
+use super::away::Away;
 use super::interrupts::Interrupts;
 use super::session::{Session, Stop};
 use super::{DriveEnd, DriveError, DriveEvent, figures};
+use crate::board::content::Content;
 use crate::board::link::LinkError;
 use crate::board::{Board, ConnectError};
 use crate::plan::{Ended, Planner, Progress};
@@ -21,6 +22,9 @@ use crate::view::CaseView;
 /// A connection may be lost this often in a row without one repeat stored in between.
 const MAX_LOSSES: u32 = 4;
 
+/// The same where there is a network, which may be poor while the board does well.
+const MAX_LOSSES_REMOTE: u32 = 1000;
+
 /// Pause before the next try to connect, times the number of losses.
 const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 250 });
 
@@ -28,8 +32,30 @@ const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 250 });
 pub struct Plan<'a> {
     pub run: RunId,
     pub planner: &'a mut dyn Planner,
-    /// Files behind the hashes of the cases; told to the agent on every connection.
-    pub contents: Vec<ContentMap>,
+    /// Files behind the hashes of the cases; told, or offered, to the agent on every connection.
+    pub contents: Vec<Content>,
+    pub lease: LeaseWish,
+}
+
+/// What to do about a board that another host measures on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeaseWish {
+    /// Wait until it is free.
+    pub wait: bool,
+    /// Take it.
+    pub steal: bool,
+    /// Who asks, for people.
+    pub name: String,
+}
+
+impl LeaseWish {
+    /// Neither waits nor takes.
+    pub fn plain() -> Self {
+        Self {
+            name: crate::board::settings::own_name(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Drives one plan on one board.
@@ -44,6 +70,11 @@ pub struct Driver<'a, B> {
     pub(super) wishes: u32,
     pub(super) losses: u32,
     pub(super) began: Instant,
+    /// Taken from another host already: not again after a loss.
+    pub(super) has_stolen: bool,
+    /// Whether the board was reached at all.
+    was_there: bool,
+    away: Away,
 }
 
 impl<'a, B: Board> Driver<'a, B> {
@@ -64,6 +95,9 @@ impl<'a, B: Board> Driver<'a, B> {
             wishes: 0,
             losses: 0,
             began: Instant::now(),
+            has_stolen: false,
+            was_there: false,
+            away: Away::default(),
         }
     }
 
@@ -77,7 +111,15 @@ impl<'a, B: Board> Driver<'a, B> {
         }
         loop {
             let session = match self.board.connect(self.store.id()).await {
-                Ok(link) => Session::new(link, &mut self).run().await,
+                Ok(link) => {
+                    self.was_there = true;
+                    self.away.is_back();
+                    Session::new(link, &mut self).run().await
+                }
+                Err(why @ ConnectError::Unreachable { .. }) if self.was_there => {
+                    self.wait_for(why).await?;
+                    Err(Stop::Away)
+                }
                 Err(ConnectError::Link(why)) if is_loss(&why) => Err(Stop::Lost(why)),
                 Err(source) => return Err(self.unreachable(source)),
             };
@@ -92,6 +134,21 @@ impl<'a, B: Board> Driver<'a, B> {
                     let board = self.board.name().to_owned();
                     return Err(DriveError::Stuck { board, source });
                 }
+                Err(Stop::Held(holder)) => {
+                    return Err(DriveError::Held {
+                        board: self.board.name().to_owned(),
+                        holder: holder.name,
+                        since_unix_ns: holder.since_unix_ns,
+                    });
+                }
+                Err(Stop::Taken { to }) => {
+                    let board = self.board.name().to_owned();
+                    return Err(DriveError::Taken { board, to });
+                }
+                Err(Stop::Content { path, source }) => {
+                    return Err(DriveError::Content { path, source });
+                }
+                Err(Stop::Away) => {}
                 Err(Stop::Lost(why)) => self.wait_after(why).await?,
             }
             if self.wishes > 1 {
@@ -117,16 +174,43 @@ impl<'a, B: Board> Driver<'a, B> {
 
     async fn wait_after(&mut self, why: LinkError) -> Result<(), DriveError> {
         self.losses += 1;
-        if self.losses > MAX_LOSSES {
+        let most = match self.board.is_remote() {
+            true => MAX_LOSSES_REMOTE,
+            false => MAX_LOSSES,
+        };
+        if self.losses > most {
             let board = self.board.name().to_owned();
             return Err(DriveError::Lost { board, source: why });
         }
         (self.tell)(DriveEvent::Reconnecting(why.to_string()));
+        let pause = match self.board.is_remote() {
+            true => self.next_pause().unwrap_or(PAUSE),
+            false => PAUSE * self.losses,
+        };
+        self.rest(pause).await;
+        Ok(())
+    }
+
+    /// Waits for a board that was there; it works on meanwhile.
+    async fn wait_for(&mut self, why: ConnectError) -> Result<(), DriveError> {
+        let Some(pause) = self.next_pause() else {
+            return Err(self.unreachable(why));
+        };
+        (self.tell)(DriveEvent::Reconnecting(why.to_string()));
+        self.rest(pause).await;
+        Ok(())
+    }
+
+    fn next_pause(&mut self) -> Option<Duration> {
+        let has_orders = !self.progress.pending().is_empty();
+        self.away.pause(self.began.elapsed(), has_orders)
+    }
+
+    async fn rest(&mut self, pause: Duration) {
         tokio::select! {
-            () = sleep(PAUSE * self.losses) => {}
+            () = sleep(pause) => {}
             () = self.interrupts.next() => self.wishes += 1,
         }
-        Ok(())
     }
 
     fn unreachable(&self, source: ConnectError) -> DriveError {
@@ -144,13 +228,16 @@ pub fn recall(store: &Store, run: &RunId) -> Result<Progress, StoreError> {
     Ok(progress)
 }
 
+/// Failures that only say that the board, or what it kept, was lost.
+const LOST: [FailureCode; 2] = [FailureCode::AgentRestarted, FailureCode::SpoolDamaged];
+
 /// Failures that only say that the board was lost are told from those of the case itself.
 fn ending(outcome: OutcomeKind, failure: Option<&FailureRow>) -> Ended {
     let code = failure.map(|failure| failure.code.as_str());
     match outcome {
         OutcomeKind::Complete | OutcomeKind::Raw => Ended::Complete,
         OutcomeKind::Cancelled => Ended::Cancelled,
-        OutcomeKind::Failed if code == Some(FailureCode::AgentRestarted.name()) => Ended::Lost,
+        OutcomeKind::Failed if LOST.iter().any(|lost| code == Some(lost.name())) => Ended::Lost,
         OutcomeKind::Failed if code == Some(FailureCode::OutOfMemory.name()) => Ended::OutOfMemory,
         OutcomeKind::Failed => Ended::Failed,
     }

@@ -31,6 +31,11 @@ impl Interrupts {
         Ok(Self(receive))
     }
 
+    /// For a driver that nobody can interrupt.
+    pub fn none() -> Self {
+        Self(mpsc::unbounded_channel().1)
+    }
+
     /// Never interrupts unless told to through the sender.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (mpsc::UnboundedSender<()>, Self) {

@@ -1,5 +1,6 @@
 //! Driving a plan: orders go to a board's agent, finished repeats come back and are committed.
 
+mod away;
 mod delivery;
 mod driver;
 mod figures;
@@ -8,6 +9,7 @@ pub mod parallel;
 mod session;
 #[cfg(test)]
 mod tests;
+mod upload;
 
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::Stage;
@@ -16,11 +18,12 @@ use edgedyno_shared::wire::failure::Failure;
 
 use crate::board::ConnectError;
 use crate::board::link::LinkError;
+use crate::documents::utc;
 use crate::exit::{CommandError, Exit};
 use crate::plan::Ended;
 use crate::store::StoreError;
 
-pub use driver::{Driver, Plan, recall};
+pub use driver::{Driver, LeaseWish, Plan, recall};
 pub use figures::of as figures_of;
 
 /// What happens meanwhile, for whoever shows it.
@@ -34,6 +37,12 @@ pub enum DriveEvent {
         key: OrderKey,
         how: Ended,
         failure: Option<(Stage, Failure)>,
+    },
+    /// A file is on its way to the board, in bytes.
+    Sending {
+        name: String,
+        done: u64,
+        total: u64,
     },
     /// A repeat of another run of this store was brought along.
     StoredOther(OrderKey),
@@ -68,6 +77,19 @@ pub enum DriveError {
     Stuck { board: String, source: Failure },
     #[error("the agent on board {board} does not do as asked")]
     Agent { board: String, source: Failure },
+    #[error("board {board} is in use")]
+    Held {
+        board: String,
+        holder: String,
+        since_unix_ns: i64,
+    },
+    #[error("board {board} was taken by {to}")]
+    Taken { board: String, to: String },
+    #[error("`{}` cannot be read any more", .path.display())]
+    Content {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -77,8 +99,8 @@ impl From<DriveError> for CommandError {
         let text = error.to_string();
         match error {
             DriveError::Connect { source, .. } => {
-                let exit = match source {
-                    ConnectError::Link(LinkError::Incompatible { .. }) => Exit::INCOMPATIBLE,
+                let exit = match &source {
+                    _ if source.is_incompatible() => Exit::INCOMPATIBLE,
                     _ => Exit::BOARD,
                 };
                 let hint = source.hint();
@@ -98,6 +120,22 @@ impl From<DriveError> for CommandError {
                 let hint = source.hint.clone();
                 Self::new(Exit::BOARD, text).because(source).hint_if(hint)
             }
+            DriveError::Held {
+                holder,
+                since_unix_ns,
+                ..
+            } => {
+                let since = utc(since_unix_ns).unwrap_or_default();
+                Self::new(Exit::BOARD, text)
+                    .cause(format!("{holder} has measured on it since {since}"))
+                    .hint(
+                        "--wait waits until it is free; --steal takes it, as an admin of the board",
+                    )
+            }
+            DriveError::Taken { .. } => Self::new(Exit::BOARD, text).hint(
+                "what was measured is kept; go on with `--resume last`, with --wait or --steal",
+            ),
+            DriveError::Content { source, .. } => Self::usage(text).because(source),
             DriveError::Store(source) => source.into(),
         }
     }

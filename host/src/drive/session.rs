@@ -1,6 +1,8 @@
 //! One connection of a driver: commit what is replayed, read the queue, order, receive.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use edgedyno_shared::order::{OrderKey, RepeatOrder};
@@ -8,7 +10,7 @@ use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::SegmentHeader;
-use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
+use edgedyno_shared::wire::request::{LeaseHolder, OrderAnswer, Reply, Request};
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
@@ -20,6 +22,9 @@ use crate::store::StoreError;
 
 /// Orders kept on the agent. One: on `local` the host then does nothing while a repeat is measured.
 const QUEUED: usize = 1;
+
+/// The same for a board that goes on while the network is away; what an agent keeps for one store.
+const QUEUED_REMOTE: usize = 256;
 
 /// How long an agent without room is left alone.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 5 } else { 1000 });
@@ -42,8 +47,21 @@ const SILENCE_AT_THE_END: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) enum Stop {
     Lost(LinkError),
+    /// The board cannot be reached; it was waited for already.
+    Away,
     Store(StoreError),
     Agent(Failure),
+    /// Another host measures on the board.
+    Held(LeaseHolder),
+    /// Another host took it.
+    Taken {
+        to: String,
+    },
+    /// A file of this machine went away.
+    Content {
+        path: PathBuf,
+        source: io::Error,
+    },
     /// Only somebody at the board can help.
     Stuck(Failure),
 }
@@ -70,8 +88,8 @@ enum Next {
 }
 
 pub(super) struct Session<'s, 'a, B> {
-    link: Link,
-    driver: &'s mut Driver<'a, B>,
+    pub(super) link: Link,
+    pub(super) driver: &'s mut Driver<'a, B>,
     /// Arrived in the middle of a segment.
     aside: VecDeque<LinkEvent>,
     /// Acknowledgements not yet answered.
@@ -100,8 +118,11 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     }
 
     pub(super) async fn run(mut self) -> Result<DriveEnd, Stop> {
+        if let Some(end) = self.take_lease().await? {
+            return Ok(end);
+        }
         for content in self.driver.plan.contents.clone() {
-            self.demand(Request::MapContent(content)).await?;
+            self.provide(&content).await?;
         }
         self.resync().await?;
         loop {
@@ -128,6 +149,40 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         }
     }
 
+    /// Becomes the one who measures on the board, at once or when it is free.
+    async fn take_lease(&mut self) -> Result<Option<DriveEnd>, Stop> {
+        let wish = self.driver.plan.lease.clone();
+        loop {
+            let steal = wish.steal && !self.driver.has_stolen;
+            let name = wish.name.clone();
+            let request = Request::TakeLease { steal, name };
+            let Reply::Lease(state) = self.demand(request).await? else {
+                return Err(LinkError::Unexpected("something else than who holds it").into());
+            };
+            self.driver.has_stolen |= steal && state.is_own;
+            let holder = match state.holder {
+                Some(holder) if !state.is_own => holder,
+                _ => return Ok(None),
+            };
+            if !wish.wait {
+                return Err(Stop::Held(holder));
+            }
+            let text = format!("{} measures on the board", holder.name);
+            let busy = Failure::new(FailureCode::Busy, text);
+            (self.driver.tell)(DriveEvent::Waiting(busy));
+            self.not_before = Some(Instant::now() + PATIENCE);
+            while self.not_before.is_some() {
+                match self.next().await? {
+                    Next::Link(event) => self.handle(event).await?,
+                    Next::Nudge if self.driver.wishes > 0 => {
+                        return Ok(Some(DriveEnd::Interrupted));
+                    }
+                    Next::Nudge | Next::Quiet => {}
+                }
+            }
+        }
+    }
+
     fn is_done(&self) -> bool {
         let waits = self.not_before.is_some() && self.driver.wishes == 0;
         self.driver.progress.pending().is_empty() && !waits
@@ -143,6 +198,9 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                 Err(_) => break,
             }
         }
+        // An agent that is gone, or has given the board to another, needs no answer.
+        let _ = self.demand(Request::GiveLease).await;
+        self.link.leave().await;
         match self.driver.wishes {
             0 => Ok(DriveEnd::Complete),
             _ => Ok(DriveEnd::Interrupted),
@@ -188,7 +246,11 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         while self.not_before.is_none() {
             let driver = &mut self.driver;
             driver.progress.elapsed = driver.began.elapsed();
-            driver.progress.room = QUEUED.saturating_sub(driver.progress.pending().len());
+            let most = match driver.board.is_remote() {
+                true => QUEUED_REMOTE,
+                false => QUEUED,
+            };
+            driver.progress.room = most.saturating_sub(driver.progress.pending().len());
             let orders = match driver.progress.room {
                 0 => Vec::new(),
                 _ => driver.plan.planner.next(&driver.progress),
@@ -226,7 +288,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     }
 
     /// Asks for something that an agent of the same build has no reason to refuse.
-    async fn demand(&mut self, request: Request) -> Result<Reply, Stop> {
+    pub(super) async fn demand(&mut self, request: Request) -> Result<Reply, Stop> {
         let asked = self.link.send(request).await?;
         loop {
             match self.next().await? {
@@ -306,6 +368,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                 (self.driver.tell)(DriveEvent::Waiting(why));
                 Ok(())
             }
+            LinkEvent::Event(Event::LeaseLost { to }) => Err(Stop::Taken { to }),
             LinkEvent::Segment(header) => self.commit(&header).await,
             LinkEvent::Record(_) => {
                 Err(LinkError::Unexpected("a record that belongs to no repeat").into())

@@ -12,12 +12,14 @@ use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::hello::schema_hash;
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
-use edgedyno_shared::wire::request::{OrderAnswer, QueueEntry, QueueState, Reply, Request};
+use edgedyno_shared::wire::request::{
+    LeaseState, OrderAnswer, QueueEntry, QueueState, Reply, Request,
+};
 use tokio::task::LocalSet;
 
 use super::interrupts::Interrupts;
 use super::parallel::{Job, side_by_side};
-use super::{DriveEnd, DriveError, DriveEvent, Driver, Plan};
+use super::{DriveEnd, DriveError, DriveEvent, Driver, LeaseWish, Plan};
 use crate::board::link::{Greeted, Link, LinkError};
 use crate::board::script::FakeAgent;
 use crate::board::{Board, ConnectError};
@@ -104,6 +106,12 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
                 agent.borrow_mut().mapped += 1;
                 Reply::Done
             }
+            Request::TakeLease { .. } => Reply::Lease(LeaseState {
+                epoch: 1,
+                is_own: true,
+                holder: None,
+            }),
+            Request::GiveLease => Reply::Done,
             Request::Queue => Reply::Queue(queue(&agent.borrow())),
             Request::Acknowledge { segment } => {
                 agent.borrow_mut().spool.remove(&segment);
@@ -281,6 +289,7 @@ fn drive_in(
         run: run.clone(),
         planner: &mut plan as &mut dyn Planner,
         contents: Vec::new(),
+        lease: LeaseWish::default(),
     };
     let driver = Driver::new(board, store, plan, &mut interrupts, &mut tell);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -500,6 +509,7 @@ fn a_board_that_dies_keeps_no_other_from_its_cases() {
                 run: run.clone(),
                 planner: &mut plan as &mut dyn Planner,
                 contents: Vec::new(),
+                lease: LeaseWish::default(),
             };
             let driver = Driver::new(&board, &mut store, plan, &mut interrupts, tell);
             let runtime = tokio::runtime::Builder::new_current_thread()

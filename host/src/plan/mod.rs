@@ -67,7 +67,7 @@ impl Ended {
     /// How a failure of this code ends its attempt.
     pub fn from_failure(code: FailureCode) -> Self {
         match code {
-            FailureCode::AgentRestarted => Self::Lost,
+            FailureCode::AgentRestarted | FailureCode::SpoolDamaged => Self::Lost,
             FailureCode::Cancelled => Self::Cancelled,
             FailureCode::OutOfMemory => Self::OutOfMemory,
             _ => Self::Failed,

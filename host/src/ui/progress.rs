@@ -22,6 +22,7 @@ pub struct ProgressLine {
     window: Nanos,
     /// What is waited for is said once, not each second.
     waiting: Option<Failure>,
+    reconnecting: Option<String>,
     /// The board, where there are several.
     board: String,
     /// A failure is told with its case, since there are many.
@@ -93,12 +94,17 @@ impl ProgressLine {
             board: String::new(),
             names_cases: false,
             began: (clock::unix_ns(), 0),
+            reconnecting: None,
         }
     }
 
     /// Shows an event; what a user must know is said on a line of its own, terminal or not.
     pub fn tell(&mut self, event: &DriveEvent) {
         match event {
+            DriveEvent::Sending { name, done, total } => {
+                let (done, total) = (units::bytes(*done as f64), units::bytes(*total as f64));
+                self.show(format!("sending {name} · {done} of {total}"));
+            }
             DriveEvent::Started(_) => self.show("started".into()),
             DriveEvent::Progress(progress) => self.show(describe(progress, self.window)),
             DriveEvent::Stored { key, how, failure } => {
@@ -129,7 +135,11 @@ impl ProgressLine {
                 "a repeat of run {} was dropped: the run is no longer in the store",
                 key.run
             )),
-            DriveEvent::Reconnecting(why) => self.say(&format!("connecting again: {why}")),
+            DriveEvent::Reconnecting(why) if self.reconnecting.as_ref() == Some(why) => {}
+            DriveEvent::Reconnecting(why) => {
+                self.reconnecting = Some(why.clone());
+                self.say(&format!("connecting again: {why}"));
+            }
             DriveEvent::Stopping { now: false } => {
                 self.say("stopping after this repeat; Ctrl-C again kills it");
             }

@@ -14,6 +14,10 @@ pub enum Event {
     Progress(Progress),
     /// The agent starts no repeat for the time being, or cannot put one away, and why.
     Waiting(Failure),
+    /// Another host took the board; what was queued is dropped, what runs is finished.
+    LeaseLost {
+        to: String,
+    },
 }
 
 /// Sent at most twice a second, 64 bytes at most as a frame.

@@ -75,6 +75,10 @@ pub enum FailureCode {
     /// A frame or request that makes no sense.
     Protocol,
     Internal,
+    /// The board is another host's to measure on, or nobody's.
+    LeaseLost,
+    /// A part of a finished repeat was damaged on the board's disk.
+    SpoolDamaged,
 }
 
 impl FailureCode {
@@ -106,6 +110,8 @@ impl FailureCode {
             Self::StorageFull => "storage_full",
             Self::Protocol => "protocol",
             Self::Internal => "internal",
+            Self::LeaseLost => "lease_lost",
+            Self::SpoolDamaged => "spool_damaged",
         }
     }
 }

@@ -30,6 +30,10 @@ pub mod kind {
     pub const SEGMENT: u8 = 9;
     /// One record of it: [`crate::wire::record::RecordHeader`], then the record.
     pub const RECORD: u8 = 10;
+    /// First and only frame of a host that pairs: its proof, 32 bytes, then the name it wants, UTF-8.
+    pub const PAIR: u8 = 11;
+    /// The answer: 0 and the role given, or 1 and why not, UTF-8.
+    pub const PAIR_REPLY: u8 = 12;
 
     pub const REQUEST: u8 = 16;
     pub const REPLY: u8 = 17;

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::content::ContentOffer;
 use crate::device::{DeviceInfo, RuntimeFound};
 use crate::file_mark::FileMark;
 use crate::ids::{RunId, Sha256};
+use crate::link::role::Role;
 use crate::order::{OrderKey, RepeatOrder};
 use crate::repeat::Stage;
 use crate::wire::failure::Failure;
@@ -26,7 +28,40 @@ pub enum Request {
     Cancel { run: RunId, kill: bool },
     /// Everything of this segment is committed: the agent may delete it.
     Acknowledge { segment: u64 },
+    /// A content that orders will name, from a host that shares no files with the agent; answered by
+    /// [`Reply::Offered`] before the first byte is sent.
+    Offer(ContentOffer),
+    /// The next bytes of an offered file; answered by [`Reply::Uploaded`].
+    Upload(Upload),
+    /// Asks to be the one who measures on this board, which orders and cancels need; answered by
+    /// [`Reply::Lease`]. Counts for this session.
+    TakeLease {
+        /// Also from another host, which must ask again then.
+        steal: bool,
+        /// Who asks, for people.
+        name: String,
+    },
+    /// Gives the board back.
+    GiveLease,
+    /// Who measures on this board; answered by [`Reply::Lease`].
+    Lease,
+    /// Lets one host pair within ten minutes. Only for a local user of the same uid; answered by
+    /// [`Reply::Ticket`].
+    OpenPairing { role: Role },
 }
+
+/// A piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upload {
+    /// Of the whole file.
+    pub sha256: Sha256,
+    pub offset: u64,
+    /// At most [`UPLOAD_BYTES`].
+    pub bytes: Vec<u8>,
+}
+
+/// Bytes of one [`Upload`]: half a frame, so that a reply to something else waits little.
+pub const UPLOAD_BYTES: usize = 512 << 10;
 
 /// A content, the file that holds it, and the files that belong beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +87,30 @@ pub enum Reply {
     Runtime(RuntimeFound),
     Submitted(Vec<OrderAnswer>),
     Queue(Vec<QueueEntry>),
+    /// How many bytes of each offered file are there already; a file that is there whole needs no upload.
+    Offered(Vec<u64>),
+    /// How many bytes of the file are there now. Another number than expected says where to go on.
+    Uploaded(u64),
+    Ticket(String),
+    Lease(LeaseState),
+}
+
+/// Who measures on a board.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseState {
+    /// Grows whenever the board changes hands; orders of an epoch before are refused.
+    pub epoch: u64,
+    /// Whether it is this session's store.
+    pub is_own: bool,
+    /// None when nobody holds it.
+    pub holder: Option<LeaseHolder>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseHolder {
+    pub name: String,
+    /// By the board's wall clock.
+    pub since_unix_ns: i64,
 }
 
 /// What became of one order.

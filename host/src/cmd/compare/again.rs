@@ -16,7 +16,7 @@ use crate::compare::load;
 use crate::compare::matching::{self, Pair};
 use crate::compare::report::Ask;
 use crate::compare::rule::Pairing;
-use crate::drive::DriveEnd;
+use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandError, Exit};
 use crate::plan::axes::case_key;
 use crate::plan::fixed::Conduct;
@@ -92,7 +92,7 @@ impl Again {
             command: "compare",
             tags: &args.tags,
         };
-        let (source, end) = execute::execute(&prepared, &how, global)?;
+        let (source, end) = execute::execute(&prepared, &how, &LeaseWish::plain(), global)?;
         let cases = source.cases()?;
         let arms = load::arms(&source, &cases, &ask.metrics)?;
         let arm_of = |entry: &CaseEntry| arms.iter().find(|arm| arm.key() == entry.key);

@@ -9,7 +9,7 @@ use crate::cli::Global;
 use crate::clock;
 use crate::cmd::{block_on, open_for_writing};
 use crate::drive::interrupts::Interrupts;
-use crate::drive::{DriveEnd, Driver, Plan};
+use crate::drive::{DriveEnd, Driver, LeaseWish, Plan};
 use crate::exit::CommandError;
 use crate::findings::Level;
 use crate::plan::axes::{case_key, match_key};
@@ -32,6 +32,7 @@ pub(in crate::cmd) enum Begin<'a> {
 pub(in crate::cmd) fn execute(
     prepared: &Prepared,
     how: &Begin<'_>,
+    lease: &LeaseWish,
     global: &Global,
 ) -> Result<(Source, DriveEnd), CommandError> {
     let mut store = open_for_writing(global)?;
@@ -48,7 +49,7 @@ pub(in crate::cmd) fn execute(
         Begin::New { command, tags } => begin(&store, prepared, command, tags)?,
     };
     store.set_run_status(&run, RunStatus::Running)?;
-    let end = drive(&mut store, &run, prepared);
+    let end = drive(&mut store, &run, prepared, lease);
     let status = match &end {
         Ok(DriveEnd::Complete) => RunStatus::Complete,
         Ok(DriveEnd::Interrupted) => RunStatus::Interrupted,
@@ -105,20 +106,23 @@ pub(in crate::cmd) fn built_in_finding(note: &str) -> FindingRow {
     }
 }
 
-fn drive(store: &mut Store, run: &RunId, prepared: &Prepared) -> Result<DriveEnd, CommandError> {
+fn drive(
+    store: &mut Store,
+    run: &RunId,
+    prepared: &Prepared,
+    lease: &LeaseWish,
+) -> Result<DriveEnd, CommandError> {
     let board = find_board(&prepared.board)?;
-    let contents = prepared.contents.iter().map(|content| {
-        let map = content.to_map();
-        map.map_err(|why| {
+    for content in &prepared.contents {
+        content.to_map().map_err(|why| {
             let path = content
                 .files
                 .first()
                 .map(|(_, path)| path.display().to_string());
             let what = format!("`{}` cannot be read", path.unwrap_or_default());
             CommandError::usage(what).because(why)
-        })
-    });
-    let contents = contents.collect::<Result<Vec<_>, _>>()?;
+        })?;
+    }
     let conduct = prepared.conduct.clone();
     let window = conduct.rules.measure.duration;
     let mut planner = StaticPlan::new(run, prepared.cases.clone(), conduct);
@@ -129,7 +133,8 @@ fn drive(store: &mut Store, run: &RunId, prepared: &Prepared) -> Result<DriveEnd
         let plan = Plan {
             run: run.clone(),
             planner: &mut planner,
-            contents,
+            contents: prepared.contents.clone(),
+            lease: lease.clone(),
         };
         let mut tell = |event| line.tell(&event);
         let driver = Driver::new(&board, store, plan, &mut interrupts, &mut tell);

@@ -4,24 +4,17 @@ use std::path::Path;
 
 use edgedyno_shared::device::{DeviceInfo, RuntimeFound};
 use edgedyno_shared::ids::StoreId;
-use edgedyno_shared::wire::request::{Reply, Request};
+use edgedyno_shared::wire::request::{LeaseState, Reply, Request};
 
 use crate::board::Board;
+use crate::board::any::AnyBoard;
 use crate::board::link::{Link, LinkError};
-use crate::board::local::{self, Local};
 use crate::drive::DriveError;
 use crate::exit::{CommandError, Exit};
 
 /// The board of that name.
-pub(crate) fn find_board(name: &str) -> Result<Local, CommandError> {
-    if name != local::NAME {
-        return Err(CommandError::usage(format!("there is no board `{name}`"))
-            .hint("this version measures on `local`, this machine"));
-    }
-    Local::from_env().map_err(|source| {
-        let board = name.to_owned();
-        DriveError::Connect { board, source }.into()
-    })
+pub(crate) fn find_board(name: &str) -> Result<AnyBoard, CommandError> {
+    AnyBoard::find(name)
 }
 
 /// A session that only asks.
@@ -48,6 +41,14 @@ impl Inquiry {
         match self.ask(Request::Info).await? {
             Reply::Info(info) => Ok(*info),
             _ => Err(self.failed(LinkError::Unexpected("something else than about itself"))),
+        }
+    }
+
+    /// Who measures on the board.
+    pub(crate) async fn lease(&mut self) -> Result<LeaseState, CommandError> {
+        match self.ask(Request::Lease).await? {
+            Reply::Lease(state) => Ok(state),
+            _ => Err(self.failed(LinkError::Unexpected("something else than who holds it"))),
         }
     }
 

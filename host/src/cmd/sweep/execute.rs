@@ -2,7 +2,6 @@
 
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::OrderKey;
-use edgedyno_shared::wire::request::ContentMap;
 use serde_json::{Map, json};
 
 use super::finish;
@@ -17,7 +16,7 @@ use crate::cmd::run::inventory::find_board;
 use crate::cmd::{block_on, open_for_writing};
 use crate::drive::interrupts::Interrupts;
 use crate::drive::parallel::{Job, side_by_side};
-use crate::drive::{self, DriveEnd, DriveEvent, Driver, Plan};
+use crate::drive::{self, DriveEnd, DriveEvent, Driver, LeaseWish, Plan};
 use crate::exit::CommandError;
 use crate::findings::sweep::SHAPE_ALIGNED;
 use crate::guard;
@@ -186,7 +185,7 @@ fn drive_all(
     run: &RunId,
     prepared: &Prepared,
 ) -> Result<Vec<Result<DriveEnd, CommandError>>, CommandError> {
-    let contents = map_contents(&prepared.contents)?;
+    let contents = &prepared.contents;
     let done = drive::recall(store, run)?;
     let mut lines = Vec::new();
     let mut jobs: Vec<Job<'_, Result<DriveEnd, CommandError>>> = Vec::new();
@@ -218,7 +217,7 @@ fn drive_one(
     store: &mut Store,
     run: &RunId,
     mut planner: Box<dyn Planner + Send>,
-    contents: Vec<ContentMap>,
+    contents: Vec<Content>,
     tell: &mut dyn FnMut(DriveEvent),
 ) -> Result<DriveEnd, CommandError> {
     block_on(async {
@@ -227,20 +226,9 @@ fn drive_one(
             run: run.clone(),
             planner: planner.as_mut(),
             contents,
+            lease: LeaseWish::plain(),
         };
         let driver = Driver::new(board, store, plan, &mut interrupts, tell);
         Ok(driver.drive().await?)
     })
-}
-
-fn map_contents(contents: &[Content]) -> Result<Vec<ContentMap>, CommandError> {
-    let map = |content: &Content| {
-        content.to_map().map_err(|why| {
-            let path = content.files.first();
-            let path = path.map(|(_, path)| path.display().to_string());
-            let what = format!("`{}` cannot be read", path.unwrap_or_default());
-            CommandError::usage(what).because(why)
-        })
-    };
-    contents.iter().map(map).collect()
 }

@@ -1,0 +1,598 @@
+//! Contents that hosts uploaded: files named by their SHA-256, in bundles that models can be loaded from.
+//!
+//! `blobs/HASH` is a whole file, `blobs/HASH.part` one that is still coming, `bundles/HASH.offer` what a
+//! content consists of, `bundles/HASH/` its files under the names that it uses for them (hard links). The
+//! names were checked; no other word of a host becomes a path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use edgedyno_shared::content::{ContentOffer, OfferedFile};
+use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::frame;
+use edgedyno_shared::wire::hello::schema_hash;
+use edgedyno_shared::wire::request::{UPLOAD_BYTES, Upload};
+use nix::sys::statvfs::statvfs;
+use sha2::Digest;
+
+use crate::disk;
+
+/// Bytes that uploaded contents may take, in place of the rule below.
+pub const QUOTA_VARIABLE: &str = "EDGEDYNO_AGENT_BLOBS";
+
+/// They never take more than this,
+const MOST: u64 = 8 << 30;
+
+/// nor more than half of what is free, and always leave this for results.
+const RESERVE: u64 = 64 << 20;
+
+/// The uploaded contents. Only short calls: what takes long is done by [`Piece`] on another thread.
+#[derive(Debug)]
+pub struct Blobs {
+    blobs: PathBuf,
+    bundles: PathBuf,
+    quota: Option<u64>,
+    known: BTreeMap<Sha256, Known>,
+    /// Contents that sessions rely on, and how many do.
+    pins: BTreeMap<Sha256, u32>,
+}
+
+#[derive(Debug)]
+struct Known {
+    offer: ContentOffer,
+    /// Counts offers: the lowest was used longest ago.
+    last: u64,
+}
+
+impl Blobs {
+    /// Reads what an earlier daemon left; what belongs to no content goes.
+    pub fn open(state: &Path) -> io::Result<Self> {
+        let (blobs, bundles) = (state.join("blobs"), state.join("bundles"));
+        disk::private_folder(&blobs)?;
+        disk::private_folder(&bundles)?;
+        let quota = std::env::var_os(QUOTA_VARIABLE).as_ref().and_then(number);
+        let mut this = Self {
+            blobs,
+            bundles,
+            quota,
+            known: BTreeMap::new(),
+            pins: BTreeMap::new(),
+        };
+        let mut found: Vec<(SystemTime, ContentOffer)> = Vec::new();
+        for name in disk::names(&this.bundles, ".offer")? {
+            let path = this.bundles.join(&name);
+            match read_offer(&path) {
+                Some(offer) => found.push((fs::metadata(&path)?.modified()?, offer)),
+                None => disk::remove(&path)?,
+            }
+        }
+        found.sort_by_key(|(modified, _)| *modified);
+        for (_, offer) in found {
+            this.remember(offer);
+        }
+        this.sweep()?;
+        Ok(this)
+    }
+
+    fn remember(&mut self, offer: ContentOffer) {
+        let last = self
+            .known
+            .values()
+            .map(|known| known.last + 1)
+            .max()
+            .unwrap_or(0);
+        self.known.insert(offer.sha256, Known { offer, last });
+    }
+
+    fn whole(&self, sha256: &Sha256) -> PathBuf {
+        self.blobs.join(sha256.to_string())
+    }
+
+    fn part(&self, sha256: &Sha256) -> PathBuf {
+        self.blobs.join(format!("{sha256}.part"))
+    }
+
+    /// How much of a file is there.
+    fn have(&self, file: &OfferedFile) -> u64 {
+        let length = |path: &Path| fs::metadata(path).map(|found| found.len()).ok();
+        match length(&self.whole(&file.sha256)) {
+            Some(bytes) => bytes,
+            None => length(&self.part(&file.sha256)).unwrap_or(0),
+        }
+    }
+
+    /// Takes an offer on: says how much of each file is there, and makes room for the rest by forgetting
+    /// what was used longest ago and nobody relies on (`in_use` besides what is pinned).
+    ///
+    /// # Errors
+    /// When the offer is not sound, or there is no room: before the first byte is sent.
+    pub fn offer(
+        &mut self,
+        offer: &ContentOffer,
+        in_use: &BTreeSet<Sha256>,
+    ) -> Result<Vec<u64>, Failure> {
+        let protocol = |why: String| Failure::new(FailureCode::Protocol, why);
+        offer.check().map_err(|why| protocol(why.to_string()))?;
+        let own = main_name(&offer.files[0].name);
+        if offer.files[1..].iter().any(|file| file.name == own) {
+            return Err(protocol(format!(
+                "`{own}` is the name of the content's own file here"
+            )));
+        }
+        let have: Vec<u64> = offer.files.iter().map(|file| self.have(file)).collect();
+        let missing = offer.files.iter().zip(&have);
+        let missing = missing.map(|(file, have)| file.bytes.saturating_sub(*have));
+        let missing = missing.fold(0, u64::saturating_add);
+        if missing > 0 {
+            self.make_room(offer, missing, in_use)?;
+        }
+        let path = self.bundles.join(format!("{}.offer", offer.sha256));
+        let mut bytes = schema_hash().to_vec();
+        bytes.extend(postcard::to_stdvec(offer).map_err(|why| storage(&io::Error::other(why)))?);
+        disk::write_whole(&path, &bytes).map_err(|why| storage(&why))?;
+        self.remember(offer.clone());
+        if missing == 0 {
+            self.bundle(offer).map_err(|why| storage(&why))?;
+        }
+        Ok(have)
+    }
+
+    /// Keeps a content from being forgotten until it is unpinned as often.
+    pub fn pin(&mut self, sha256: Sha256) {
+        *self.pins.entry(sha256).or_default() += 1;
+    }
+
+    pub fn unpin(&mut self, sha256: &Sha256) {
+        if let Some(count) = self.pins.get_mut(sha256) {
+            *count -= 1;
+            if *count == 0 {
+                self.pins.remove(sha256);
+            }
+        }
+    }
+
+    /// Makes room for what an offer lacks. What other offers still lack is theirs already.
+    fn make_room(
+        &mut self,
+        offer: &ContentOffer,
+        missing: u64,
+        in_use: &BTreeSet<Sha256>,
+    ) -> Result<(), Failure> {
+        let is_needed = |blobs: &Self, sha256: &Sha256| {
+            *sha256 == offer.sha256 || blobs.pins.contains_key(sha256) || in_use.contains(sha256)
+        };
+        let needed = |sha256: &&Sha256| is_needed(self, sha256);
+        let needed: BTreeSet<Sha256> = self.known.keys().filter(needed).copied().collect();
+        loop {
+            let free = free_bytes(&self.blobs).map_err(|why| storage(&why))?;
+            let present = self.present_bytes().map_err(|why| storage(&why))?;
+            let quota = self.quota.unwrap_or_else(|| MOST.min((free + present) / 2));
+            let has_room = |contents: &BTreeSet<Sha256>, free: u64| {
+                let promised = self.declared_bytes(contents, offer);
+                promised <= quota && missing <= free.saturating_sub(RESERVE)
+            };
+            let all: BTreeSet<Sha256> = self.known.keys().copied().collect();
+            if has_room(&all, free) {
+                return Ok(());
+            }
+            // Nothing is forgotten for what would not fit all the same.
+            let others = all
+                .difference(&needed)
+                .filter_map(|sha256| self.known.get_key_value(sha256));
+            let oldest = others
+                .min_by_key(|(_, known)| known.last)
+                .map(|(sha256, _)| *sha256);
+            let Some(oldest) = oldest.filter(|_| has_room(&needed, free + present)) else {
+                let detail = format!(
+                    "the board has no room for {missing} bytes: {free} are free, and contents may take {quota}"
+                );
+                let hint = format!("free room on the board, or set {QUOTA_VARIABLE} there");
+                return Err(Failure::new(FailureCode::StorageFull, detail).hint(hint));
+            };
+            tracing::info!("content {oldest} is forgotten to make room");
+            self.forget(&oldest).map_err(|why| storage(&why))?;
+        }
+    }
+
+    /// Bytes of all files of these contents and of an offer, whether they are there yet or not.
+    fn declared_bytes(&self, contents: &BTreeSet<Sha256>, offer: &ContentOffer) -> u64 {
+        let known = contents.iter().filter_map(|sha256| self.known.get(sha256));
+        let files = known
+            .flat_map(|known| &known.offer.files)
+            .chain(&offer.files);
+        let bytes: BTreeMap<Sha256, u64> = files.map(|file| (file.sha256, file.bytes)).collect();
+        bytes.into_values().fold(0, u64::saturating_add)
+    }
+
+    fn forget(&mut self, sha256: &Sha256) -> io::Result<()> {
+        self.known.remove(sha256);
+        disk::remove(&self.bundles.join(format!("{sha256}.offer")))?;
+        self.sweep()
+    }
+
+    /// Removes files and bundles that no known content names.
+    fn sweep(&mut self) -> io::Result<()> {
+        let files = self.known.values().flat_map(|known| &known.offer.files);
+        let named: BTreeSet<String> = files.map(|file| file.sha256.to_string()).collect();
+        for name in disk::names(&self.blobs, "")? {
+            if !named.contains(name.trim_end_matches(".part")) {
+                disk::remove(&self.blobs.join(name))?;
+            }
+        }
+        for name in disk::names(&self.bundles, "")? {
+            let is_known = name
+                .parse()
+                .is_ok_and(|sha256| self.known.contains_key(&sha256));
+            if !is_known && !name.ends_with(".offer") {
+                remove_all(&self.bundles.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn present_bytes(&self) -> io::Result<u64> {
+        let names = disk::names(&self.blobs, "")?.into_iter();
+        Ok(names
+            .map(|name| fs::metadata(self.blobs.join(name)).map_or(0, |m| m.len()))
+            .sum())
+    }
+
+    /// What is to be done with bytes that arrived.
+    ///
+    /// # Errors
+    /// When they belong to no file that was offered, or go beyond its end.
+    pub fn piece(&self, upload: Upload) -> Result<Piece, Failure> {
+        let refuse = |why: &str| Failure::new(FailureCode::Protocol, why);
+        let files = self.known.values().flat_map(|known| &known.offer.files);
+        let Some(file) = files.into_iter().find(|file| file.sha256 == upload.sha256) else {
+            return Err(refuse("these bytes belong to no content that was offered"));
+        };
+        let end = upload.offset.checked_add(upload.bytes.len() as u64);
+        if upload.bytes.len() > UPLOAD_BYTES || end.is_none_or(|end| end > file.bytes) {
+            return Err(refuse(
+                "these bytes are more than the file was said to have",
+            ));
+        }
+        Ok(Piece {
+            whole: self.whole(&file.sha256),
+            part: self.part(&file.sha256),
+            bytes: file.bytes,
+            upload,
+        })
+    }
+
+    /// Puts the contents together that have all their files now.
+    pub fn settle(&self, sha256: &Sha256) -> Result<(), Failure> {
+        for known in self.known.values() {
+            let files = &known.offer.files;
+            let is_part = files.iter().any(|file| file.sha256 == *sha256);
+            if is_part && files.iter().all(|file| self.whole(&file.sha256).exists()) {
+                self.bundle(&known.offer).map_err(|why| storage(&why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the folder of a content, whole or not at all.
+    fn bundle(&self, offer: &ContentOffer) -> io::Result<()> {
+        let place = self.bundles.join(offer.sha256.to_string());
+        if place.exists() {
+            return Ok(());
+        }
+        let unfinished = self.bundles.join(format!("{}.new", offer.sha256));
+        remove_all(&unfinished)?;
+        disk::private_folder(&unfinished)?;
+        for (file, name) in offer.files.iter().zip(names_of(offer)) {
+            let to = unfinished.join(name);
+            fs::create_dir_all(to.parent().unwrap_or(&unfinished))?;
+            fs::hard_link(self.whole(&file.sha256), to)?;
+        }
+        fs::rename(&unfinished, &place)?;
+        disk::sync_folder(&self.bundles)
+    }
+
+    /// All files of a content, its own first; none when it is not there whole.
+    pub fn find_all(&self, sha256: &Sha256) -> Option<Vec<PathBuf>> {
+        let offer = &self.known.get(sha256)?.offer;
+        let place = self.bundles.join(sha256.to_string());
+        place
+            .is_dir()
+            .then(|| names_of(offer).map(|name| place.join(name)).collect())
+    }
+}
+
+/// What the content's own file is called: its ending says what format it is in, to some runtimes.
+fn main_name(offered: &str) -> String {
+    let ending = offered.rsplit_once('.').map(|(_, ending)| ending);
+    let is_plain = |ending: &&str| {
+        (1..=8).contains(&ending.len()) && ending.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    match ending.filter(is_plain) {
+        Some(ending) => format!("content.{ending}"),
+        None => "content".into(),
+    }
+}
+
+fn names_of(offer: &ContentOffer) -> impl Iterator<Item = String> {
+    let files = offer.files.iter().enumerate();
+    files.map(|(at, file)| match at {
+        0 => main_name(&file.name),
+        _ => file.name.clone(),
+    })
+}
+
+fn read_offer(path: &Path) -> Option<ContentOffer> {
+    let bytes = fs::read(path).ok()?;
+    let offer: ContentOffer = frame::decode(0, bytes.strip_prefix(&schema_hash())?).ok()?;
+    let name = format!("{}.offer", offer.sha256);
+    (path.ends_with(name) && offer.check().is_ok()).then_some(offer)
+}
+
+fn number(text: &OsString) -> Option<u64> {
+    text.to_str()?.trim().parse().ok()
+}
+
+fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let found = statvfs(folder)?;
+    #[expect(
+        clippy::useless_conversion,
+        reason = "the field's width differs between targets"
+    )]
+    Ok(u64::from(found.blocks_available()) * u64::from(found.fragment_size()))
+}
+
+fn remove_all(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => Ok(()),
+    }
+}
+
+fn storage(why: &io::Error) -> Failure {
+    let text = format!("the agent's store of contents cannot be written: {why}");
+    Failure::new(FailureCode::StorageFull, text)
+}
+
+/// Bytes to be put behind what is there; done on the thread for files, one after the other.
+#[derive(Debug)]
+pub struct Piece {
+    whole: PathBuf,
+    part: PathBuf,
+    /// Length of the whole file.
+    bytes: u64,
+    upload: Upload,
+}
+
+impl Piece {
+    pub fn sha256(&self) -> Sha256 {
+        self.upload.sha256
+    }
+
+    /// Appends the bytes where they belong, and checks the hash once all are there. Returns how many there
+    /// are; bytes that are there already, or not yet due, change nothing.
+    pub fn put(self) -> Result<u64, Failure> {
+        if self.whole.exists() {
+            return Ok(self.bytes);
+        }
+        let have = self.append().map_err(|why| storage(&why))?;
+        if have < self.bytes {
+            return Ok(have);
+        }
+        let found = hash_of(&self.part).map_err(|why| storage(&why))?;
+        if found != self.upload.sha256 {
+            disk::remove(&self.part).map_err(|why| storage(&why))?;
+            let detail = format!("the bytes of {} have the hash {found}", self.upload.sha256);
+            return Err(Failure::new(FailureCode::Protocol, detail).hint("start the run again"));
+        }
+        self.finish().map_err(|why| storage(&why))?;
+        Ok(self.bytes)
+    }
+
+    fn append(&self) -> io::Result<u64> {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(&self.part)?;
+        let have = file.metadata()?.len();
+        if have != self.upload.offset {
+            return Ok(have);
+        }
+        file.write_all(&self.upload.bytes)?;
+        Ok(have + self.upload.bytes.len() as u64)
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        let file = File::open(&self.part)?;
+        file.sync_all()?;
+        file.set_permissions(fs::Permissions::from_mode(0o400))?;
+        fs::rename(&self.part, &self.whole)?;
+        disk::sync_folder(self.whole.parent().unwrap_or(Path::new(".")))
+    }
+}
+
+fn hash_of(path: &Path) -> io::Result<Sha256> {
+    let mut file = File::open(path)?;
+    let mut hash = sha2::Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(Sha256(hash.finalize().into())),
+            count => hash.update(&buffer[..count]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sha256(bytes: &[u8]) -> Sha256 {
+        Sha256(sha2::Sha256::digest(bytes).into())
+    }
+
+    fn file(name: &str, bytes: &[u8]) -> OfferedFile {
+        OfferedFile {
+            name: name.into(),
+            sha256: sha256(bytes),
+            bytes: bytes.len() as u64,
+        }
+    }
+
+    fn offer(files: Vec<OfferedFile>) -> ContentOffer {
+        let sha256 = edgedyno_shared::content::content_hash(&files);
+        ContentOffer { sha256, files }
+    }
+
+    fn open() -> (tempfile::TempDir, Blobs) {
+        let state = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(state.path()).unwrap();
+        (state, blobs)
+    }
+
+    fn put(blobs: &Blobs, whole: &[u8], offset: usize, bytes: &[u8]) -> Result<u64, Failure> {
+        let upload = Upload {
+            sha256: sha256(whole),
+            offset: offset as u64,
+            bytes: bytes.to_vec(),
+        };
+        let have = blobs.piece(upload)?.put()?;
+        blobs.settle(&sha256(whole))?;
+        Ok(have)
+    }
+
+    fn none() -> BTreeSet<Sha256> {
+        BTreeSet::new()
+    }
+
+    #[test]
+    fn a_file_arrives_in_pieces_in_spite_of_a_restart_and_a_repetition() {
+        let (state, mut blobs) = open();
+        let whole = b"0123456789".as_slice();
+        let content = offer(vec![file("m.onnx", whole)]);
+        assert_eq!(blobs.offer(&content, &none()), Ok(vec![0]));
+        assert_eq!(put(&blobs, whole, 0, b"0123"), Ok(4));
+        assert_eq!(put(&blobs, whole, 0, b"0123"), Ok(4), "sent twice");
+        assert_eq!(
+            put(&blobs, whole, 6, b"67"),
+            Ok(4),
+            "a piece is missing before it"
+        );
+        assert_eq!(blobs.find_all(&content.sha256), None);
+        let mut blobs = Blobs::open(state.path()).unwrap();
+        assert_eq!(blobs.offer(&content, &none()), Ok(vec![4]));
+        assert_eq!(put(&blobs, whole, 4, b"456789"), Ok(10));
+        let found = blobs.find_all(&content.sha256).unwrap();
+        assert_eq!(fs::read(&found[0]).unwrap(), whole);
+        assert!(found[0].ends_with("content.onnx"), "{found:?}");
+        assert_eq!(blobs.offer(&content, &none()), Ok(vec![10]));
+    }
+
+    #[test]
+    fn bytes_of_another_hash_are_thrown_away() {
+        let (_state, mut blobs) = open();
+        let content = offer(vec![file("m", b"right")]);
+        blobs.offer(&content, &none()).unwrap();
+        assert_eq!(
+            put(&blobs, b"right", 0, b"wrong").unwrap_err().code,
+            FailureCode::Protocol
+        );
+        assert_eq!(blobs.find_all(&content.sha256), None);
+        assert_eq!(put(&blobs, b"right", 0, b"right"), Ok(5));
+    }
+
+    #[test]
+    fn bytes_that_nobody_offered_or_too_many_are_refused() {
+        let (_state, mut blobs) = open();
+        blobs
+            .offer(&offer(vec![file("m", b"abc")]), &none())
+            .unwrap();
+        assert!(put(&blobs, b"other", 0, b"other").is_err());
+        assert!(put(&blobs, b"abc", 0, b"abcd").is_err());
+        let far = Upload {
+            sha256: sha256(b"abc"),
+            offset: u64::MAX,
+            bytes: vec![1],
+        };
+        assert!(blobs.piece(far).is_err());
+    }
+
+    #[test]
+    fn a_bundle_has_its_files_by_their_names() {
+        let (_state, mut blobs) = open();
+        let content = offer(vec![
+            file("../evil/m.onnx", b"m"),
+            file("w/big.bin", b"weights"),
+        ]);
+        blobs.offer(&content, &none()).unwrap();
+        put(&blobs, b"m", 0, b"m").unwrap();
+        put(&blobs, b"weights", 0, b"weights").unwrap();
+        let found = blobs.find_all(&content.sha256).unwrap();
+        let folder = found[0].parent().unwrap();
+        assert_eq!(
+            found,
+            [folder.join("content.onnx"), folder.join("w/big.bin")]
+        );
+        assert_eq!(fs::read(&found[1]).unwrap(), b"weights");
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room_and_what_is_needed_stays() {
+        let (_state, mut blobs) = open();
+        blobs.quota = Some(10);
+        let contents = [b"aaaa".as_slice(), b"bbbb", b"cccc"];
+        let offers = contents.map(|bytes| offer(vec![file("m", bytes)]));
+        for (content, bytes) in offers.iter().zip(contents).take(2) {
+            blobs.offer(content, &none()).unwrap();
+            put(&blobs, bytes, 0, bytes).unwrap();
+        }
+        blobs.pin(offers[0].sha256);
+        let used = BTreeSet::from([offers[1].sha256]);
+        let refused = blobs.offer(&offers[2], &used).unwrap_err();
+        assert_eq!(refused.code, FailureCode::StorageFull);
+        blobs.offer(&offers[2], &none()).unwrap();
+        assert!(blobs.find_all(&offers[0].sha256).is_some());
+        assert!(blobs.find_all(&offers[1].sha256).is_none());
+        blobs.unpin(&offers[0].sha256);
+        assert!(blobs.pins.is_empty());
+    }
+
+    #[test]
+    fn what_is_larger_than_the_quota_is_refused_before_anything_is_forgotten() {
+        let (_state, mut blobs) = open();
+        blobs.quota = Some(10);
+        let small = offer(vec![file("m", b"aaaa")]);
+        blobs.offer(&small, &none()).unwrap();
+        put(&blobs, b"aaaa", 0, b"aaaa").unwrap();
+        let large = offer(vec![file("m", &[7; 11])]);
+        let refused = blobs.offer(&large, &none()).unwrap_err();
+        assert_eq!(refused.code, FailureCode::StorageFull);
+        assert!(blobs.find_all(&small.sha256).is_some());
+    }
+
+    #[test]
+    fn what_belongs_to_no_content_goes_at_the_start() {
+        let (state, mut blobs) = open();
+        let content = offer(vec![file("m", b"abc")]);
+        blobs.offer(&content, &none()).unwrap();
+        put(&blobs, b"abc", 0, b"a").unwrap();
+        for stray in ["blobs/ff", "blobs/00.part", "bundles/x.offer"] {
+            fs::write(state.path().join(stray), b"x").unwrap();
+        }
+        fs::create_dir(state.path().join("bundles/old")).unwrap();
+        let blobs = Blobs::open(state.path()).unwrap();
+        let part = format!("{}.part", sha256(b"abc"));
+        assert_eq!(disk::names(&blobs.blobs, "").unwrap(), [part]);
+        assert_eq!(
+            disk::names(&blobs.bundles, "").unwrap(),
+            [format!("{}.offer", content.sha256)]
+        );
+    }
+}

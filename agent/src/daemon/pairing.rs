@@ -1,0 +1,156 @@
+//! Letting one host in by a ticket: open for ten minutes, good once, closed by five wrong tries.
+//!
+//! A state machine: time and what arrives come in as arguments.
+
+use std::time::Duration;
+
+use edgedyno_shared::link::key::PublicKey;
+use edgedyno_shared::link::role::Role;
+use edgedyno_shared::link::ticket::Secret;
+use edgedyno_shared::units::Nanos;
+
+/// How long a ticket is good.
+pub const OPEN_FOR: Duration = Duration::from_secs(600);
+
+/// Wrong proofs that end it.
+pub const TRIES: u8 = 5;
+
+/// At most one ticket at a time; a new one ends the one before.
+#[derive(Debug, Default)]
+pub struct Pairing {
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    secret: Secret,
+    role: Role,
+    until: Nanos,
+    tries_left: u8,
+}
+
+/// What became of a proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tried {
+    /// The ticket is used up with it.
+    Welcome(Role),
+    Wrong {
+        tries_left: u8,
+    },
+    /// There is no ticket, or no longer.
+    Closed,
+}
+
+impl Pairing {
+    pub fn open(&mut self, now: Nanos, secret: Secret, role: Role) {
+        self.open = Some(Open {
+            secret,
+            role,
+            until: now + Nanos(OPEN_FOR.as_nanos() as i64),
+            tries_left: TRIES,
+        });
+    }
+
+    pub fn is_open(&self, now: Nanos) -> bool {
+        self.open.as_ref().is_some_and(|open| now < open.until)
+    }
+
+    /// Takes a proof of the host with that key, made over that connection's exported keying material.
+    pub fn take(
+        &mut self,
+        now: Nanos,
+        exported: &[u8; 32],
+        host: PublicKey,
+        proof: &[u8],
+    ) -> Tried {
+        let Some(open) = self.open.as_mut().filter(|open| now < open.until) else {
+            self.open = None;
+            return Tried::Closed;
+        };
+        if open.secret.is_proven(exported, host, proof) {
+            let role = open.role;
+            self.open = None;
+            return Tried::Welcome(role);
+        }
+        open.tries_left -= 1;
+        let tries_left = open.tries_left;
+        if tries_left == 0 {
+            self.open = None;
+        }
+        Tried::Wrong { tries_left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPORTED: [u8; 32] = [7; 32];
+    const HOST: PublicKey = PublicKey([8; 32]);
+
+    fn opened() -> (Pairing, Secret) {
+        let secret = Secret([1; 10]);
+        let mut pairing = Pairing::default();
+        pairing.open(Nanos(0), secret.clone(), Role::Run);
+        (pairing, secret)
+    }
+
+    #[test]
+    fn a_ticket_is_good_once() {
+        let (mut pairing, secret) = opened();
+        let proof = secret.proof(&EXPORTED, HOST);
+        let taken = pairing.take(Nanos(1), &EXPORTED, HOST, &proof);
+        assert_eq!(taken, Tried::Welcome(Role::Run));
+        assert_eq!(
+            pairing.take(Nanos(2), &EXPORTED, HOST, &proof),
+            Tried::Closed
+        );
+        assert!(!pairing.is_open(Nanos(2)));
+    }
+
+    #[test]
+    fn a_ticket_expires_after_ten_minutes() {
+        let (mut pairing, secret) = opened();
+        let proof = secret.proof(&EXPORTED, HOST);
+        assert!(pairing.is_open(Nanos::from_secs(599)));
+        let late = Nanos::from_secs(600);
+        assert_eq!(pairing.take(late, &EXPORTED, HOST, &proof), Tried::Closed);
+    }
+
+    #[test]
+    fn five_wrong_tries_burn_a_ticket() {
+        let (mut pairing, secret) = opened();
+        for tries_left in (0..5).rev() {
+            let tried = pairing.take(Nanos(1), &EXPORTED, HOST, &[0; 32]);
+            assert_eq!(tried, Tried::Wrong { tries_left });
+        }
+        let proof = secret.proof(&EXPORTED, HOST);
+        assert_eq!(
+            pairing.take(Nanos(1), &EXPORTED, HOST, &proof),
+            Tried::Closed
+        );
+    }
+
+    #[test]
+    fn a_proof_of_another_connection_or_host_is_wrong() {
+        let (mut pairing, secret) = opened();
+        let proof = secret.proof(&EXPORTED, HOST);
+        let replayed = pairing.take(Nanos(1), &[9; 32], HOST, &proof);
+        assert_eq!(replayed, Tried::Wrong { tries_left: 4 });
+        let stolen = pairing.take(Nanos(1), &EXPORTED, PublicKey([9; 32]), &proof);
+        assert_eq!(stolen, Tried::Wrong { tries_left: 3 });
+        let own = pairing.take(Nanos(1), &EXPORTED, HOST, &proof);
+        assert_eq!(own, Tried::Welcome(Role::Run));
+    }
+
+    #[test]
+    fn a_new_ticket_ends_the_one_before() {
+        let (mut pairing, old) = opened();
+        pairing.open(Nanos(1), Secret([2; 10]), Role::Observe);
+        let proof = old.proof(&EXPORTED, HOST);
+        assert!(matches!(
+            pairing.take(Nanos(2), &EXPORTED, HOST, &proof),
+            Tried::Wrong { .. }
+        ));
+    }
+}

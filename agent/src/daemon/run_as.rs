@@ -1,0 +1,40 @@
+//! `--run-as`: an agent that root starts goes on as an ordinary user, with all its workers.
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::unistd::{User, initgroups, setgid, setuid};
+
+/// Becomes that user and starts this program again with the same words: a process that changed its user
+/// may not read its own /proc, which workers are started from, until it executes anew.
+///
+/// Returns only when nothing was to be done: for root, or when the user was changed already.
+pub fn become_user(name: &str) -> io::Result<()> {
+    let user = User::from_name(name)?;
+    let user = user.ok_or_else(|| io::Error::other(format!("there is no user `{name}`")))?;
+    if user.uid.is_root() {
+        return Ok(());
+    }
+    let group_name = CString::new(name)?;
+    initgroups(&group_name, user.gid)?;
+    setgid(user.gid)?;
+    setuid(user.uid)?;
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    let words: Vec<_> = words.collect();
+    let at = words.iter().position(|word| word == "--run-as");
+    let kept = words
+        .iter()
+        .enumerate()
+        .filter(|(here, _)| at.is_none_or(|at| *here != at && *here != at + 1));
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg0(program).args(kept.map(|(_, word)| word));
+    // What was root's is not this user's; a folder that was named stays named.
+    command
+        .env("HOME", &user.dir)
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("XDG_STATE_HOME");
+    Err(command.exec())
+}

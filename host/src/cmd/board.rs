@@ -1,0 +1,203 @@
+//! `board`: which boards there are, and how this host comes to know one.
+
+use clap::{Args, Subcommand};
+use edgedyno_shared::device::DeviceInfo;
+use edgedyno_shared::link::ticket::Ticket;
+use edgedyno_shared::wire::request::LeaseState;
+
+use super::run::inventory::{Inquiry, find_board};
+use crate::board::known::{KnownBoard, KnownBoards};
+use crate::board::settings::{Settings, SettingsError, own_name};
+use crate::board::{ConnectError, local, quic};
+use crate::cli::Global;
+use crate::cmd::block_on;
+use crate::documents;
+use crate::drive::DriveError;
+use crate::exit::{CommandError, CommandResult, Exit};
+use crate::ui::{print, table::Table, units};
+
+const EXAMPLES: &str = "\
+examples:
+  edgedyno board pair TICKET --name s100     the ticket comes from `edgedyno-agent pair` on the board
+  edgedyno run model.onnx --board s100
+  edgedyno board list";
+
+const PAIR_EXAMPLES: &str = "\
+examples:
+  edgedyno board pair edyn1/192.168.7.5:7447/ptjz... --name s100
+  ssh s100 edgedyno-agent pair | xargs edgedyno board pair --name s100";
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BoardArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum What {
+    /// Boards that this host knows
+    #[command(after_help = "example:\n  edgedyno board list --json")]
+    List,
+    /// Come to know a board by a ticket that its agent gave out
+    #[command(after_help = PAIR_EXAMPLES)]
+    Pair {
+        /// What `edgedyno-agent pair` printed, within ten minutes; it is good once
+        ticket: String,
+        /// What to call the board
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// Replace a board of that name
+        #[arg(long)]
+        force: bool,
+    },
+    /// What a board is, and who measures on it
+    #[command(after_help = "example:\n  edgedyno board info s100")]
+    Info {
+        /// The board
+        name: String,
+    },
+    /// Take a board off the list; on the board nothing changes
+    #[command(after_help = "example:\n  edgedyno board forget s100")]
+    Forget {
+        /// The board
+        name: String,
+    },
+}
+
+/// Runs `board`.
+pub fn run(args: &BoardArgs, global: &Global) -> CommandResult {
+    let settings = Settings::from_env()?;
+    match &args.what {
+        What::List => list(&settings, global.json),
+        What::Pair {
+            ticket,
+            name,
+            force,
+        } => pair(&settings, ticket, name, *force, global.json),
+        What::Info { name } => info(name, global.json),
+        What::Forget { name } => forget(&settings, name, global.json),
+    }
+}
+
+fn list(settings: &Settings, json: bool) -> CommandResult {
+    let boards = KnownBoards::read(settings)?;
+    if json {
+        print::json(&documents::boards(boards.iter()));
+        return Ok(Exit::GOOD);
+    }
+    let mut table = Table::new().text("board").text("address").text("key");
+    table.row([local::NAME, "this machine", ""]);
+    for (name, board) in boards.iter() {
+        let addresses: Vec<String> = board.addresses.iter().map(ToString::to_string).collect();
+        table.row([
+            name,
+            &addresses.join(" "),
+            &board.key.fingerprint().to_string(),
+        ]);
+    }
+    print::result(table.render());
+    Ok(Exit::GOOD)
+}
+
+fn info(name: &str, json: bool) -> CommandResult {
+    let board = find_board(name)?;
+    let (device, lease) = block_on(async {
+        let mut inquiry = Inquiry::open(&board).await?;
+        Ok((inquiry.device().await?, inquiry.lease().await?))
+    })?;
+    match json {
+        true => print::json(&documents::board(name, &device, &lease)),
+        false => print::result(info_text(name, &device, &lease)),
+    }
+    Ok(Exit::GOOD)
+}
+
+fn info_text(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
+    let held = match &lease.holder {
+        None => "free".to_owned(),
+        Some(holder) => {
+            let since = documents::utc(holder.since_unix_ns).unwrap_or_default();
+            format!("{} since {since}", holder.name)
+        }
+    };
+    let memory = units::bytes(device.memory_total.map(|bytes| bytes.0 as f64));
+    format!(
+        "board {name}\n  agent:   {} build {}\n  machine: {} {}, {} CPUs for the agent, {memory}\n  in use:  {held}",
+        device.agent_version,
+        device.build,
+        device.os,
+        device.arch,
+        device.allowed_cpus.len()
+    )
+}
+
+fn pair(settings: &Settings, ticket: &str, name: &str, force: bool, json: bool) -> CommandResult {
+    let ticket: Ticket = ticket.parse().map_err(|why| {
+        CommandError::usage(format!("{why}"))
+            .hint("give it as `edgedyno-agent pair` on the board printed it")
+    })?;
+    KnownBoards::check_name(name)?;
+    let mut boards = KnownBoards::read(settings)?;
+    if boards.get(name).is_some() && !force {
+        return Err(
+            CommandError::usage(format!("there is a board `{name}` already"))
+                .hint("choose another name, or replace it with --force"),
+        );
+    }
+    let connect = |source: ConnectError| {
+        let board = name.to_owned();
+        CommandError::from(DriveError::Connect { board, source })
+    };
+    let identity = settings.identity().map_err(|why| connect(why.into()))?;
+    let paired = block_on(async {
+        let paired = quic::pair(&ticket, &identity, &own_name()).await;
+        paired.map_err(connect)
+    })?;
+    boards.add(name, paired.board.clone())?;
+    boards.write(settings)?;
+    if json {
+        print::json(&documents::boards([(name, &paired.board)].into_iter()));
+    } else {
+        print::result(paired_text(name, &paired));
+    }
+    Ok(Exit::GOOD)
+}
+
+fn paired_text(name: &str, paired: &quic::Paired) -> String {
+    let KnownBoard { addresses, key } = &paired.board;
+    let address = addresses
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    format!(
+        "board {name} at {address}, key {}, role {}\nnext: edgedyno run MODEL --board {name}",
+        key.fingerprint(),
+        paired.role
+    )
+}
+
+fn forget(settings: &Settings, name: &str, json: bool) -> CommandResult {
+    let mut boards = KnownBoards::read(settings)?;
+    if !boards.forget(name) {
+        return Err(CommandError::usage(format!("there is no board `{name}`"))
+            .hint("`edgedyno board list` shows those that are known"));
+    }
+    boards.write(settings)?;
+    if json {
+        print::json(&documents::boards(boards.iter()));
+    } else {
+        print::note(format_args!(
+            "forgotten; its agent still knows this host until the line is taken out of its list"
+        ));
+    }
+    Ok(Exit::GOOD)
+}
+
+impl From<SettingsError> for CommandError {
+    fn from(error: SettingsError) -> Self {
+        Self::usage("the settings of this user cannot be used")
+            .because(error)
+            .hint("EDGEDYNO_CONFIG names another folder")
+    }
+}

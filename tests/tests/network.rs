@@ -1,0 +1,584 @@
+//! A board on the network: come to know it by a ticket, measure on it as on this machine, and nobody else.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use edgedyno_tests::commands::{QUICK, small_model, summary};
+use edgedyno_tests::udp_relay::{UdpRelay, Weather, let_pass};
+use edgedyno_tests::{Output, Running, Sandbox};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// An agent that listens, and a host that may have come to know it, in one sandbox.
+struct Lab {
+    sandbox: Sandbox,
+    agent: Option<Running>,
+    address: SocketAddr,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self::with(Sandbox::new())
+    }
+
+    fn with(sandbox: Sandbox) -> Self {
+        let mut lab = Self {
+            sandbox,
+            agent: None,
+            address: "127.0.0.1:0".parse().unwrap(),
+        };
+        lab.start();
+        lab
+    }
+
+    /// Starts the agent; after the first time on the port that it had.
+    fn start(&mut self) {
+        let address = self.address.to_string();
+        let mut words = vec!["serve", "--listen", &address];
+        if nix::unistd::geteuid().is_root() {
+            words.extend(["--run-as", "root"]);
+        }
+        let mut agent = self.sandbox.start_agent(words);
+        agent.wait_until("the listener", |agent| {
+            agent.stderr_so_far().contains("listening on")
+        });
+        let log = agent.stderr_so_far();
+        let (_, rest) = log.split_once("listening on ").unwrap();
+        self.address = rest.split_whitespace().next().unwrap().parse().unwrap();
+        let socket = self.sandbox.state().join("agent.sock");
+        agent.wait_until("the socket", |_| socket.exists());
+        self.agent = Some(agent);
+    }
+
+    fn kill_agent(&mut self) {
+        let agent = self.agent.take().unwrap();
+        agent.signal(Signal::SIGKILL);
+        agent.wait();
+    }
+
+    fn ticket(&self, role: &str) -> String {
+        self.sandbox
+            .agent(["pair", role])
+            .ok()
+            .stdout
+            .trim()
+            .to_owned()
+    }
+
+    fn pair(&self, ticket: &str, name: &str) -> Output {
+        self.sandbox
+            .edgedyno(["board", "pair", ticket, "--name", name])
+    }
+
+    /// Paired as `x`.
+    fn paired(role: &str) -> Self {
+        let lab = Self::new();
+        lab.pair(&lab.ticket(role), "x").ok();
+        lab
+    }
+
+    fn run(&self, model: &Path, args: &[&str]) -> Output {
+        self.sandbox.edgedyno(line(model, args))
+    }
+
+    fn identity(&self, name: &str) -> PathBuf {
+        self.sandbox.state().join("identity").join(name)
+    }
+
+    fn log(&self) -> String {
+        self.agent.as_ref().unwrap().stderr_so_far()
+    }
+
+    /// Puts a relay into the line of board `x`.
+    fn through(&self, weather: Weather, seed: u64) -> UdpRelay {
+        let relay = UdpRelay::start(self.address, weather, seed);
+        let boards = self
+            .sandbox
+            .state()
+            .parent()
+            .unwrap()
+            .join("home/.config/edgedyno/boards.toml");
+        let text = std::fs::read_to_string(&boards).unwrap();
+        let text = text.replace(&self.address.to_string(), &relay.address().to_string());
+        std::fs::write(boards, text).unwrap();
+        relay
+    }
+}
+
+fn line(model: &Path, args: &[&str]) -> Vec<String> {
+    let model = model.to_str().unwrap();
+    let words = ["run", model, "--board", "x"]
+        .into_iter()
+        .chain(args.iter().copied());
+    words.map(str::to_owned).collect()
+}
+
+fn outcomes(document: &Value) -> Vec<String> {
+    let repeats = document["cases"][0]["repeats"].as_array().unwrap();
+    let text = |row: &Value| row["outcome"].as_str().unwrap().to_owned();
+    repeats.iter().map(text).collect()
+}
+
+/// Every repeat of the plan was measured once, and only once.
+fn assert_whole(sandbox: &Sandbox, repeats: usize) {
+    let document = summary(sandbox, "last");
+    let rows = document["cases"][0]["repeats"].as_array().unwrap();
+    let complete = rows.iter().filter(|row| row["outcome"] == "complete");
+    let mut numbers: Vec<u64> = complete
+        .map(|row| row["repeat"].as_u64().unwrap())
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(
+        numbers,
+        (0..repeats as u64).collect::<Vec<_>>(),
+        "{rows:#?}"
+    );
+}
+
+#[test]
+fn a_model_is_measured_on_a_board_of_the_network() {
+    let lab = Lab::paired("run");
+    let listed = lab
+        .sandbox
+        .edgedyno(["board", "list", "--json"])
+        .ok()
+        .json();
+    assert_eq!(listed["boards"][0]["name"], "x");
+    assert_eq!(listed["boards"][0]["addresses"][0], lab.address.to_string());
+
+    let model = small_model(&lab.sandbox);
+    let quick = [&QUICK[..], &["--backend", "rten"]].concat();
+    lab.run(&model, &quick).ok();
+    let document = summary(&lab.sandbox, "last");
+    assert_eq!(outcomes(&document), ["complete"]);
+    assert!(
+        document["cases"][0]["fields"]["latency_p50_ms"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    let bundles = lab.sandbox.state().join("bundles");
+    assert!(bundles.is_dir(), "the model came by its bytes");
+
+    // What is there already is not sent again, and its file is the one that came.
+    let blobs = lab.sandbox.state().join("blobs");
+    let blob = std::fs::read_dir(&blobs).unwrap().next().unwrap().unwrap();
+    let before = blob.metadata().unwrap().modified().unwrap();
+    lab.run(&model, &quick).ok();
+    assert_eq!(blob.metadata().unwrap().modified().unwrap(), before);
+    lab.sandbox
+        .edgedyno(["runtime", "list", "--board", "x"])
+        .ok();
+}
+
+#[test]
+fn a_model_with_weight_files_and_inputs_of_the_user_arrive_whole() {
+    let lab = Lab::paired("run");
+    let model = edgedyno_tests::commands::make(&lab.sandbox, "big.onnx", &["--external"]);
+    let quick = [
+        &QUICK[..],
+        &["--backend", "rten", "--save-outputs", "there"],
+    ]
+    .concat();
+    lab.run(&model, &quick).ok();
+    let there = std::fs::read_dir(lab.sandbox.work().join("there"))
+        .unwrap()
+        .count();
+    assert_eq!(there, 1);
+    let here = [
+        "run",
+        model.to_str().unwrap(),
+        "--backend",
+        "rten",
+        "--reference",
+        "there",
+    ];
+    let here = [&here[..], &QUICK].concat();
+    lab.sandbox.edgedyno(here).ok();
+    assert_eq!(outcomes(&summary(&lab.sandbox, "last")), ["complete"]);
+}
+
+#[test]
+fn a_ticket_lets_one_host_in_and_no_second() {
+    let lab = Lab::new();
+    let ticket = lab.ticket("run");
+    lab.pair(&ticket, "x").ok();
+    let again = lab.pair(&ticket, "y").expect_code(4);
+    assert!(
+        again.stderr.contains("no ticket is open"),
+        "{}",
+        again.stderr
+    );
+    let hosts = std::fs::read_to_string(lab.identity("authorized_hosts")).unwrap();
+    assert_eq!(hosts.lines().count(), 1, "{hosts}");
+    lab.pair(&ticket, "x").expect_code(2);
+}
+
+#[test]
+fn a_ticket_that_was_typed_wrong_costs_no_try_and_a_wrong_secret_burns_it() {
+    let lab = Lab::new();
+    let ticket = lab.ticket("run");
+    let mut typed = ticket.clone();
+    let last = typed.pop().unwrap();
+    typed.push(if last == 'a' { 'b' } else { 'a' });
+    let refused = lab.pair(&typed, "x").expect_code(2);
+    assert!(
+        refused.stderr.contains("typing error"),
+        "{}",
+        refused.stderr
+    );
+
+    let mut other: edgedyno_shared::link::ticket::Ticket = ticket.parse().unwrap();
+    other.secret.0[0] ^= 1;
+    for left in (0..5).rev() {
+        let refused = lab.pair(&other.to_string(), "x").expect_code(4);
+        let words = format!("{left} tries are left");
+        assert!(refused.stderr.contains(&words), "{}", refused.stderr);
+    }
+    lab.pair(&ticket, "x").expect_code(4);
+    assert!(!lab.identity("authorized_hosts").exists());
+}
+
+#[test]
+fn a_host_without_a_line_is_refused_and_told_why() {
+    let lab = Lab::paired("run");
+    let hosts = lab.identity("authorized_hosts");
+    std::fs::write(&hosts, "# nobody\n").unwrap();
+    let refused = lab
+        .sandbox
+        .edgedyno(["runtime", "list", "--board", "x"])
+        .expect_code(4);
+    assert!(
+        refused.stderr.contains("does not know this host"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("edgedyno-agent pair"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn taking_a_line_out_ends_a_live_session() {
+    let lab = Lab::paired("run");
+    let model = small_model(&lab.sandbox);
+    let long = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "1",
+        "--warmup",
+        "2",
+        "--duration",
+        "60s",
+    ];
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &long));
+    running.wait_until("a worker", |_| {
+        lab.sandbox
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    std::fs::write(lab.identity("authorized_hosts"), "").unwrap();
+    let ended = running.wait().expect_code(4);
+    assert!(
+        ended.stderr.contains("does not know this host"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_role_allows_what_it_says() {
+    let lab = Lab::paired("observe");
+    lab.sandbox
+        .edgedyno(["runtime", "list", "--board", "x"])
+        .ok();
+    let model = small_model(&lab.sandbox);
+    let refused = lab.run(&model, &[&QUICK[..], &["--backend", "fake"]].concat());
+    let refused = refused.expect_code(4);
+    assert!(
+        refused.stderr.contains("needs the role run"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        !lab.sandbox
+            .state()
+            .join("blobs")
+            .read_dir()
+            .unwrap()
+            .any(|_| true)
+    );
+    // A library is code on the board, and naming one is for who administers it.
+    let probe = ["--backend", "onnxruntime", "--runtime", "/bin/sh"];
+    let refused = lab
+        .run(&model, &[&QUICK[..], &probe].concat())
+        .expect_code(4);
+    assert!(
+        refused.stderr.contains("needs the role admin"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn an_agent_with_another_key_is_not_the_board() {
+    let mut lab = Lab::paired("run");
+    lab.kill_agent();
+    std::fs::remove_file(lab.identity("agent.key")).unwrap();
+    lab.start();
+    let refused = lab
+        .sandbox
+        .edgedyno(["runtime", "list", "--board", "x"])
+        .expect_code(4);
+    assert!(refused.stderr.contains("another key"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_board_that_is_not_there_is_unreachable() {
+    let mut lab = Lab::paired("run");
+    lab.kill_agent();
+    let refused = lab
+        .sandbox
+        .edgedyno(["runtime", "list", "--board", "x"])
+        .expect_code(4);
+    assert!(
+        refused.stderr.contains("nothing answers"),
+        "{}",
+        refused.stderr
+    );
+    lab.sandbox.edgedyno(["board", "forget", "x"]).ok();
+    lab.sandbox
+        .edgedyno(["runtime", "list", "--board", "x"])
+        .expect_code(2);
+}
+
+#[test]
+fn the_agent_says_what_it_listens_with_and_root_must_say_who_works() {
+    let lab = Lab::paired("run");
+    let log = lab.log();
+    assert!(
+        log.contains("receive buffer") && log.contains("stream window"),
+        "{log}"
+    );
+    if nix::unistd::geteuid().is_root() {
+        let mut other = Sandbox::new();
+        other.limit(Duration::from_secs(20));
+        let refused = other
+            .agent(["serve", "--listen", "127.0.0.1:0"])
+            .expect_code(4);
+        assert!(refused.stderr.contains("--run-as"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_run_survives_the_death_of_its_agent() {
+    let mut lab = Lab::paired("run");
+    let model = small_model(&lab.sandbox);
+    let plan = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "6",
+        "--warmup",
+        "2",
+        "--duration",
+        "0.4s",
+    ];
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    running.wait_until("a worker", |_| {
+        lab.sandbox
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    let_pass(Duration::from_millis(200));
+    lab.kill_agent();
+    let_pass(Duration::from_millis(500));
+    lab.start();
+    running.wait().ok();
+    assert_whole(&lab.sandbox, 6);
+}
+
+#[test]
+fn the_board_works_on_while_the_line_is_cut_and_all_arrives_once_it_heals() {
+    let lab = Lab::paired("run");
+    let relay = lab.through(Weather::default(), 1);
+    let model = small_model(&lab.sandbox);
+    let plan = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "4",
+        "--warmup",
+        "2",
+        "--duration",
+        "0.4s",
+    ];
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    running.wait_until("a worker", |_| {
+        lab.sandbox
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    relay.cut(true);
+    let spool = lab.sandbox.state().join("spool");
+    let spooled = || {
+        let stores = std::fs::read_dir(&spool).into_iter().flatten().flatten();
+        let files = stores.flat_map(|store| std::fs::read_dir(store.path()).into_iter().flatten());
+        files
+            .flatten()
+            .filter(|f| f.path().extension().is_some_and(|e| e == "seg"))
+            .count()
+    };
+    running.wait_until("the whole plan in the spool", |_| spooled() == 4);
+    running.wait_until("the host to notice", |host| {
+        host.stderr_so_far().contains("connecting again")
+    });
+    relay.cut(false);
+    running.wait().ok();
+    assert_whole(&lab.sandbox, 4);
+    assert_eq!(spooled(), 0, "what is stored is not kept");
+}
+
+#[test]
+fn one_host_measures_at_a_time_and_others_hear_who_it_is() {
+    let lab = Lab::paired("run");
+    let model = small_model(&lab.sandbox);
+    let long = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "1",
+        "--warmup",
+        "2",
+        "--duration",
+        "2s",
+    ];
+    let mut first = lab.sandbox.start_edgedyno(line(&model, &long));
+    first.wait_until("a worker", |_| {
+        lab.sandbox
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    let other = ["--store", "other", "--backend", "fake"];
+    let quick = [&QUICK[..], &other].concat();
+    let refused = lab.run(&model, &quick).expect_code(4);
+    assert!(
+        refused.stderr.contains("board x is in use"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("has measured on it since 20"),
+        "{}",
+        refused.stderr
+    );
+    let stolen = lab
+        .run(&model, &[&quick[..], &["--steal"]].concat())
+        .expect_code(4);
+    assert!(
+        stolen.stderr.contains("needs the role admin"),
+        "{}",
+        stolen.stderr
+    );
+    let info = lab
+        .sandbox
+        .edgedyno(["board", "info", "x", "--json"])
+        .ok()
+        .json();
+    assert!(
+        info["holder"]["name"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty()),
+        "{info}"
+    );
+    let waited = lab.run(&model, &[&quick[..], &["--wait"]].concat()).ok();
+    assert!(
+        waited.stderr.contains("measures on the board"),
+        "{}",
+        waited.stderr
+    );
+    first.wait().ok();
+    assert_whole(&lab.sandbox, 1);
+    let info = lab
+        .sandbox
+        .edgedyno(["board", "info", "x", "--json"])
+        .ok()
+        .json();
+    assert!(
+        info["holder"].is_null() && info["lease_epoch"] == 2,
+        "{info}"
+    );
+}
+
+#[test]
+fn a_board_that_is_stolen_ends_the_run_before_and_keeps_what_it_measured() {
+    let lab = Lab::paired("admin");
+    let model = small_model(&lab.sandbox);
+    let long = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "9",
+        "--warmup",
+        "2",
+        "--duration",
+        "1s",
+    ];
+    let mut first = lab.sandbox.start_edgedyno(line(&model, &long));
+    first.wait_until("a worker", |_| {
+        lab.sandbox
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    let other = ["--store", "other", "--backend", "fake", "--steal"];
+    lab.run(&model, &[&QUICK[..], &other].concat()).ok();
+    let ended = first.wait().expect_code(4);
+    assert!(
+        ended.stderr.contains("board x was taken by"),
+        "{}",
+        ended.stderr
+    );
+    // The repeat that ran was finished, and comes with the rest of the plan.
+    lab.sandbox.edgedyno(["run", "--resume", "last"]).ok();
+    assert_whole(&lab.sandbox, 9);
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_on_a_bad_line() {
+    let lab = Lab::paired("run");
+    let weather = Weather {
+        lost: 100,
+        doubled: 50,
+        corrupted: 20,
+        delayed: 200,
+        delay: Duration::from_millis(20),
+    };
+    let relay = lab.through(weather, 20_261_129);
+    let model = small_model(&lab.sandbox);
+    let plan = [
+        "--backend",
+        "fake",
+        "--repeat",
+        "5",
+        "--warmup",
+        "2",
+        "--duration",
+        "0.2s",
+    ];
+    lab.run(&model, &plan).ok();
+    assert_whole(&lab.sandbox, 5);
+    assert!(
+        relay.counts().1 > 0,
+        "no packet was lost: {:?}",
+        relay.counts()
+    );
+}

@@ -1,0 +1,154 @@
+//! Who is not known, or does not speak, costs nobody else anything.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use edgedyno::board::known::KnownBoard;
+use edgedyno::board::quic::Quic;
+use edgedyno::board::{Board, ConnectError};
+use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::link::key::{Identity, PublicKey};
+use edgedyno_shared::link::tls::{self, Pin, Purpose};
+use edgedyno_tests::{Running, Sandbox};
+use quinn::{ClientConfig, Endpoint};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+/// Far longer than any limit of the agent's.
+const LIMIT: Duration = Duration::from_secs(30);
+
+struct Agent {
+    sandbox: Sandbox,
+    running: Running,
+    address: SocketAddr,
+    key: PublicKey,
+}
+
+impl Agent {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let mut words = vec!["serve", "--listen", "127.0.0.1:0"];
+        if nix::unistd::geteuid().is_root() {
+            words.extend(["--run-as", "root"]);
+        }
+        let mut running = sandbox.start_agent(words);
+        running.wait_until("the listener", |agent| {
+            agent.stderr_so_far().contains("listening on")
+        });
+        let log = running.stderr_so_far();
+        let (_, rest) = log.split_once("listening on ").unwrap();
+        let address = rest.split_whitespace().next().unwrap().parse().unwrap();
+        let key = std::fs::read(sandbox.state().join("identity/agent.key")).unwrap();
+        let key = Identity::from_pkcs8(key).unwrap().public();
+        Self {
+            sandbox,
+            running,
+            address,
+            key,
+        }
+    }
+
+    /// Writes a host into the agent's list.
+    fn know(&self, host: &Identity) {
+        let line = format!("run {} a test\n", host.public());
+        std::fs::write(self.sandbox.state().join("identity/authorized_hosts"), line).unwrap();
+    }
+
+    fn board(&self, host: Identity) -> Quic {
+        let board = KnownBoard {
+            addresses: vec![self.address],
+            key: self.key,
+        };
+        Quic::new("x", board, host)
+    }
+
+    fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/statm", self.running.pid());
+        let text = std::fs::read_to_string(path).unwrap();
+        text.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            * 4
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+#[test]
+fn a_hundred_strangers_are_refused_while_a_known_host_works() {
+    let agent = Agent::new();
+    let host = Identity::generate().unwrap();
+    agent.know(&host);
+    let known = agent.board(host);
+    block_on(async {
+        let mut link = known.connect(StoreId::NONE).await.unwrap();
+        let before = agent.resident_kib();
+        let strangers = (0..100).map(|_| {
+            let board = agent.board(Identity::generate().unwrap());
+            tokio::spawn(async move { board.connect(StoreId::NONE).await.map(drop) })
+        });
+        let strangers: Vec<_> = strangers.collect();
+        for _ in 0..20 {
+            let asked = link.ask(edgedyno_shared::wire::request::Request::Queue);
+            timeout(LIMIT, asked).await.expect("an answer").unwrap();
+        }
+        for stranger in strangers {
+            let refused = stranger.await.unwrap();
+            // Refused by its key, or, over the rate, not answered at all.
+            let is_refused = matches!(
+                refused,
+                Err(ConnectError::NotKnown { .. } | ConnectError::Unreachable { .. })
+            );
+            assert!(is_refused, "{refused:?}");
+        }
+        let asked = link.ask(edgedyno_shared::wire::request::Request::Queue);
+        timeout(LIMIT, asked).await.expect("an answer").unwrap();
+        let grown = agent.resident_kib().saturating_sub(before);
+        assert!(grown < 16 * 1024, "{grown} KiB more than before");
+    });
+}
+
+#[test]
+fn who_does_not_speak_is_not_waited_for() {
+    let agent = Agent::new();
+    let host = Identity::generate().unwrap();
+    agent.know(&host);
+    block_on(async {
+        let connect = async || {
+            let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+            let crypto = tls::client(&host, Pin::Key(agent.key), Purpose::Session).unwrap();
+            let config = ClientConfig::new(crypto as Arc<_>);
+            let connecting = endpoint.connect_with(config, agent.address, "x").unwrap();
+            (endpoint, connecting.await.unwrap())
+        };
+        let (_silent_end, silent) = connect().await;
+        let (_slow_end, slow) = connect().await;
+        let (mut send, _receive) = slow.open_bi().await.unwrap();
+        // Half a head, and then a byte at a time, for ever.
+        let drip = async {
+            while send.write_all(&[1]).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        timeout(LIMIT, silent.closed())
+            .await
+            .expect("the silent one is let go");
+        timeout(LIMIT, drip).await.expect("the slow one is let go");
+        let (_long_end, long) = connect().await;
+        let (mut send, _receive) = long.open_bi().await.unwrap();
+        // A frame of 5 KiB where 4 are allowed.
+        send.write_all(&5000_u32.to_le_bytes()).await.unwrap();
+        send.flush().await.unwrap();
+        timeout(LIMIT, long.closed())
+            .await
+            .expect("the long one is let go");
+    });
+}
