@@ -44,7 +44,8 @@ pub async fn run(daemon: Rc<Daemon>) {
         };
         if !daemon.may_run(&queued) {
             tracing::warn!("an order of a store that lost the board is dropped");
-            if let Err(why) = daemon.queue.borrow_mut().remove(queued.number) {
+            let removed = daemon.queue.borrow_mut().remove(queued.number);
+            if let Err(why) = removed {
                 tracing::warn!("it cannot be removed: {why}");
                 sleep(RETRY).await;
             }

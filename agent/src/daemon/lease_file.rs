@@ -113,13 +113,13 @@ impl LeaseFile {
     }
 
     fn write(&self, lease: &Lease) -> io::Result<()> {
-        let mut text = format!("{}\n", lease.epoch());
-        if let Some(holder) = lease.holder() {
-            text += &format!(
+        let holder = lease.holder().map(|holder| {
+            format!(
                 "{} {} {}\n",
                 holder.store, holder.since_unix_ns, holder.name
-            );
-        }
+            )
+        });
+        let text = format!("{}\n{}", lease.epoch(), holder.unwrap_or_default());
         disk::write_whole(&self.path, text.as_bytes())
     }
 }
