@@ -94,13 +94,26 @@ pub fn main() -> Exit {
         Err(refused) => return refuse(&refused, words.iter().any(|word| word == "--json")),
     };
     log(cli.global.verbose);
-    match dispatch(&cli) {
+    let exit = match dispatch(&cli) {
         Ok(exit) => exit,
         Err(failed) => {
             error::show(&failed, cli.global.json);
             failed.exit
         }
+    };
+    match print::fault() {
+        Some(why) => Exit::of_all([exit, unwritten(why)]),
+        None => exit,
     }
+}
+
+/// Half a result looks like a whole one to whoever reads the file.
+fn unwritten(why: std::io::Error) -> Exit {
+    let failed = CommandError::usage("the result could not be written to standard output")
+        .because(why)
+        .hint("what was measured is stored: print it again with `edgedyno summary last`");
+    error::show(&failed, false);
+    failed.exit
 }
 
 fn dispatch(cli: &Cli) -> CommandResult {
@@ -202,7 +215,10 @@ mod tests {
         }
         let mut root = Cli::command().term_width(100);
         root.build();
-        for command in root.get_subcommands().filter(|c| !c.is_hide_set()) {
+        for command in root
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+        {
             section(command, "edgedyno", &mut out);
         }
         out

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
+use crate::findings::Rule;
 use crate::model::info::ModelInfo;
 use crate::model::make::{Made, NETWORKS, Network};
 use crate::plan::answer::Answer;
@@ -22,27 +23,39 @@ use crate::summary::windows::Variant;
 use crate::summary::{CaseSummary, to_json};
 use crate::ui::demo::Shown;
 
-/// `runs list --json`, `runs show --json`.
+/// `runs list --json`.
 pub fn runs(store: &Store, runs: &[RunRow]) -> Result<Value> {
-    let one = |run: &RunRow| -> Result<Value> {
-        let (cases, attempts) = store.counts(&run.id)?;
-        Ok(json!({
-            "id": run.id.0,
-            "created": utc(run.created_unix_ns),
-            "created_unix_ns": run.created_unix_ns,
-            "command": run.command,
-            "argv": run.argv,
-            "status": run.status,
-            "tags": run.tags,
-            "tool_version": run.tool_version,
-            "cases_count": cases,
-            "attempts_count": attempts,
-        }))
-    };
+    let runs = runs.iter().map(|run| describe_run(store, run));
     Ok(json!({
         "document": "edgedyno/runs/1",
         "store": store.dir(),
-        "runs": runs.iter().map(one).collect::<Result<Vec<_>>>()?,
+        "runs": runs.collect::<Result<Vec<_>>>()?,
+    }))
+}
+
+fn describe_run(store: &Store, run: &RunRow) -> Result<Value> {
+    let (cases, attempts) = store.counts(&run.id)?;
+    Ok(json!({
+        "id": run.id.0,
+        "created": utc(run.created_unix_ns),
+        "created_unix_ns": run.created_unix_ns,
+        "command": run.command,
+        "argv": run.argv,
+        "status": run.status,
+        "tags": run.tags,
+        "tool_version": run.tool_version,
+        "cases_count": cases,
+        "attempts_count": attempts,
+    }))
+}
+
+/// `runs show --json`: one run and every field of its cases.
+pub fn run(store: &Store, run: &RunRow, cases: &[CaseSummary]) -> Result<Value> {
+    Ok(json!({
+        "document": "edgedyno/run/1",
+        "store": store.dir(),
+        "run": describe_run(store, run)?,
+        "cases": get_all(&run.id, cases)["cases"],
     }))
 }
 
@@ -51,6 +64,19 @@ pub fn explain(fields: &[&Field]) -> Value {
     json!({
         "document": "edgedyno/explain/1",
         "fields": fields.iter().map(|field| describe(field)).collect::<Vec<_>>(),
+    })
+}
+
+/// `explain --json` of a finding.
+pub fn explain_finding(rule: &Rule) -> Value {
+    json!({
+        "document": "edgedyno/explain/1",
+        "fields": [],
+        "findings": [{
+            "code": rule.code,
+            "level": rule.level.name(),
+            "meaning": rule.meaning,
+        }],
     })
 }
 
@@ -82,6 +108,26 @@ pub fn get(run: &RunId, field: &Field, cases: &[CaseSummary]) -> Value {
         "field": field.name,
         "unit": field.unit.name(),
         "values": cases.iter().map(value).collect::<Vec<_>>(),
+    })
+}
+
+/// `get --json` without a field: every field of one or more cases.
+pub fn get_all(run: &RunId, cases: &[CaseSummary]) -> Value {
+    let fields = |summary: &CaseSummary| -> serde_json::Map<String, Value> {
+        let value = |field: &Field| (field.name.to_owned(), Value::from(&(field.get)(summary)));
+        crate::fields::all().map(value).collect()
+    };
+    let case = |summary: &CaseSummary| {
+        json!({
+            "case": summary.key.to_string(),
+            "simulated": summary.simulated,
+            "fields": fields(summary),
+        })
+    };
+    json!({
+        "document": "edgedyno/get_all/1",
+        "run": run.0,
+        "cases": cases.iter().map(case).collect::<Vec<_>>(),
     })
 }
 

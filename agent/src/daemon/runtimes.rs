@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use edgedyno_shared::device::{RuntimeFacts, RuntimeFound, RuntimeVerdict};
+use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame};
@@ -31,10 +31,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct FileIdentity {
     path: PathBuf,
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified_ns: i64,
+    mark: FileMark,
 }
 
 /// What was learned of library files, kept between lives of the daemon.
@@ -222,13 +219,9 @@ fn unavailable(path: &Path, why: &str) -> Failure {
 }
 
 fn identity(path: &Path) -> io::Result<FileIdentity> {
-    let found = fs::metadata(path)?;
     Ok(FileIdentity {
         path: path.into(),
-        device: found.dev(),
-        inode: found.ino(),
-        bytes: found.len(),
-        modified_ns: disk::modified_ns(&found),
+        mark: FileMark::of(&fs::metadata(path)?),
     })
 }
 

@@ -1,6 +1,7 @@
 //! What sessions and executor of one daemon share. All of it lives on the main thread.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -124,6 +125,15 @@ impl Daemon {
     /// Tells whoever listens for this store; nobody listening is fine.
     pub fn tell(&self, store: StoreId, news: News) {
         let _ = self.news.send((store, news));
+    }
+
+    /// Tells every store with an order in the queue.
+    pub fn tell_queued(&self, event: &Event) {
+        let queue = self.queue.borrow();
+        let stores: BTreeSet<StoreId> = queue.entries().iter().map(|entry| entry.store).collect();
+        for store in stores {
+            self.tell(store, News::Event(event.clone()));
+        }
     }
 
     pub fn is_idle(&self) -> bool {

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
+use super::open_for_reading;
 use super::run::execute::Begin;
 use super::sweep::{execute, prepare::Prepared, resume, show};
-use super::{open_for_reading, summary};
 use crate::cli::Global;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandResult, Exit};
@@ -47,12 +47,11 @@ pub fn run(args: &RerunArgs, global: &Global) -> CommandResult {
         tags: &args.tags,
     };
     let swept = execute::execute(&prepared, &how, global)?;
-    let shown = show::outcome(&swept, &prepared, global.json)?;
+    let shown = show::outcome(&swept, &prepared, args.force, global.json)?;
     if let Some(failed) = swept.failed {
         return Err(failed);
     }
     let interrupted = (swept.end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    let shown = summary::pardon(shown, args.force);
     Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
 }
 

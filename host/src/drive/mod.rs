@@ -35,6 +35,8 @@ pub enum DriveEvent {
         how: Ended,
         failure: Option<(Stage, Failure)>,
     },
+    /// A repeat of another run of this store was brought along.
+    StoredOther(OrderKey),
     /// The agent starts nothing for the time being, or cannot put a repeat away, and why.
     Waiting(Failure),
     /// A repeat of a run that is no longer in the store was thrown away.

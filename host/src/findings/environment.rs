@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "throttled",
         level: Level::Invalid,
-        meaning: "The board lowered its highest allowed clock, or counted throttling, between the begin and the end of a repeat.",
+        meaning: "The board lowered its highest allowed clock between the begin and the end of a repeat.",
         check: throttled,
     },
     Rule {
@@ -51,11 +51,11 @@ fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
     let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
         let changes = changes(repeat).into_iter();
         changes
-            .filter(|change| change.is_throttling())
+            .filter(Change::is_throttling)
             .map(|change| change.hit(repeat))
             .collect()
     };
-    e.view.repeats.iter().flat_map(of_repeat).collect()
+    e.counting().flat_map(of_repeat).collect()
 }
 
 fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {
@@ -71,13 +71,8 @@ fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {
             .map(|change| change.hit(repeat))
             .collect()
     };
-    let mut hits: Vec<Hit> = e.view.repeats.iter().flat_map(within).collect();
-    let begun: Vec<&RepeatView> = e
-        .view
-        .repeats
-        .iter()
-        .filter(|r| r.row.start.is_some())
-        .collect();
+    let mut hits: Vec<Hit> = e.counting().flat_map(within).collect();
+    let begun: Vec<&RepeatView> = e.counting().filter(|r| r.row.start.is_some()).collect();
     for pair in begun.windows(2) {
         let between = differences(start_facts(pair[0]), start_facts(pair[1]));
         let lasting = between
@@ -137,9 +132,8 @@ struct Change {
 
 impl Change {
     fn is_throttling(&self) -> bool {
-        let subject = subject_of(&self.name);
-        let lowered = subject == "clock_max_khz" && self.figures().is_some_and(|(a, b)| b < a);
-        lowered || subject.starts_with("throttle")
+        let lowered = self.figures().is_some_and(|(before, after)| after < before);
+        subject_of(&self.name) == "clock_max_khz" && lowered
     }
 
     fn is_clock(&self) -> bool {

@@ -21,7 +21,7 @@ pub struct LimitOptions {
     /// Longest time for a later trial, unless 50 medians are longer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::positive_span)]
     pub timeout_trial: Nanos,
-    /// Most memory the worker may allocate, such as 512MiB
+    /// Most data the worker may have (RLIMIT_DATA: heap and private memory, not mapped files), as 512MiB
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub memory_limit: Option<Bytes>,
 }

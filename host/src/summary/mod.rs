@@ -27,7 +27,7 @@ use crate::view::CaseView;
 
 pub use cold::ColdStart;
 pub use environment::{Environment, is_lasting, subject_of};
-pub use json::{DOCUMENT, case_json, to_json};
+pub use json::{DOCUMENT, case_json, to_json, withheld};
 pub use latency::Latency;
 pub use memory::MemoryUse;
 pub use placement::PlacementSeen;

@@ -114,6 +114,9 @@ impl ProgressLine {
                     ));
                 }
             }
+            DriveEvent::StoredOther(key) => {
+                self.say(&format!("a repeat of run {} was stored too", key.run));
+            }
             DriveEvent::Waiting(why) if self.waiting.as_ref() == Some(why) => {}
             DriveEvent::Waiting(why) => {
                 self.say(&format!("waiting: {}", why.detail));

@@ -102,7 +102,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
         cpus,
         precision: None,
         scenario,
-        io: args.runtime.io.into(),
+        io: args.runtime.io(),
         condition: Condition::idle(),
         inputs: feed.spec,
     };

@@ -14,7 +14,6 @@ use clap::{Args, Parser};
 
 use self::flags::PlanFlags;
 use super::run::execute::Begin;
-use super::summary;
 use crate::cli::Global;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
@@ -100,12 +99,11 @@ pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
         }
     };
     let swept = execute::execute(&prepared, &how, global)?;
-    let shown = show::outcome(&swept, &prepared, global.json)?;
+    let shown = show::outcome(&swept, &prepared, options.force, global.json)?;
     if let Some(failed) = swept.failed {
         return Err(failed);
     }
     let interrupted = (swept.end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    let shown = summary::pardon(shown, options.force);
     Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
 }
 

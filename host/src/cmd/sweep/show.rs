@@ -57,6 +57,7 @@ pub(in crate::cmd) fn plan(prepared: &Prepared, as_json: bool) {
 pub(in crate::cmd) fn outcome(
     swept: &Swept,
     prepared: &Prepared,
+    force: bool,
     as_json: bool,
 ) -> Result<Exit, CommandError> {
     let source = &swept.source;
@@ -78,7 +79,7 @@ pub(in crate::cmd) fn outcome(
             print::result(text::outcome(&summaries, &best, &notes));
         }
     }
-    Ok(summary::verdict(&summaries))
+    Ok(summary::verdict(&summaries, force))
 }
 
 /// What a search came to, by all that is stored.
