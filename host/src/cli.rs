@@ -72,6 +72,8 @@ enum Command {
     Summary(cmd::summary::SummaryArgs),
     /// List what a board can run models with, or install more
     Runtime(cmd::runtime::RuntimeArgs),
+    /// Say which of two runs is better, by how much and how sure that is
+    Compare(Box<cmd::compare::Args>),
     /// Print one figure of a run
     Get(cmd::get::GetArgs),
     /// Say what a field means
@@ -82,6 +84,8 @@ enum Command {
     Windows(cmd::windows::WindowsArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
+    /// Say what the tool costs on a board, and how small a difference can be seen there
+    Selfcheck(cmd::selfcheck::SelfcheckArgs),
     /// List, show, name and remove runs
     Runs(cmd::runs::RunsArgs),
 }
@@ -125,11 +129,13 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
         Command::Runtime(args) => cmd::runtime::run(args, &cli.global),
+        Command::Compare(args) => cmd::compare::run(args, &cli.global),
         Command::Get(args) => cmd::get::run(args, &cli.global),
         Command::Explain(args) => cmd::explain::run(args, &cli.global),
         Command::Records(args) => cmd::records::run(args, &cli.global),
         Command::Windows(args) => cmd::windows::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
+        Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),
     }
 }

@@ -55,25 +55,48 @@ pub struct Span {
     pub end_ns: i64,
 }
 
-impl CaseView {
-    pub fn read(store: &Store, run: &RunId, case: Sha256) -> Result<Self> {
-        let entry = store.case(run, case)?;
+/// What the cases of a run share, read once for all of them.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    run: RunRow,
+    devices: Vec<(String, DeviceRow)>,
+    notes: Vec<(Option<Sha256>, FindingRow)>,
+}
+
+impl RunView {
+    pub fn read(store: &Store, run: &RunId) -> Result<Self> {
+        Ok(Self {
+            run: store.run(run)?,
+            devices: store.devices(run)?,
+            notes: store.findings(run)?,
+        })
+    }
+
+    /// One case of this run.
+    pub fn case(&self, store: &Store, entry: &CaseEntry) -> Result<CaseView> {
         let mut repeats = Vec::new();
-        for row in store.repeats(run, case)? {
+        for row in store.repeats(&self.run.id, entry.key)? {
             let trials = Trials::read(store, &row)?;
             repeats.push(RepeatView { row, trials });
         }
-        let board = &entry.case.board;
-        let devices = store.devices(run)?;
-        Ok(Self {
-            run: store.run(run)?,
-            device: devices
-                .into_iter()
-                .find_map(|(name, device)| (name == *board).then_some(device)),
-            entry,
+        let of_board = |(name, _): &&(String, DeviceRow)| *name == entry.case.board;
+        let device = self.devices.iter().find(of_board);
+        let notes = self.notes.iter();
+        let notes = notes.filter(|(of, _)| of.is_none_or(|of| of == entry.key));
+        Ok(CaseView {
+            run: self.run.clone(),
+            device: device.map(|(_, device)| device.clone()),
+            entry: entry.clone(),
             repeats,
-            notes: store.findings_of(run, case)?,
+            notes: notes.map(|(_, note)| note.clone()).collect(),
         })
+    }
+}
+
+impl CaseView {
+    pub fn read(store: &Store, run: &RunId, case: Sha256) -> Result<Self> {
+        let entry = store.case(run, case)?;
+        RunView::read(store, run)?.case(store, &entry)
     }
 
     /// Repeats whose measured trials are the case's result.

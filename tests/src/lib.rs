@@ -13,6 +13,7 @@ pub mod commands;
 pub mod deny;
 pub mod leftovers;
 pub mod process;
+pub mod proof;
 pub mod redact;
 pub mod runtime;
 pub mod sandbox;

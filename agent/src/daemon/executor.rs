@@ -45,10 +45,14 @@ pub async fn run(daemon: Rc<Daemon>) {
         let Some(_lock) = room_and_right(&daemon).await else {
             continue;
         };
+        let alone = daemon.vendor_code.lock().await;
         match hand_over(&daemon, &queued) {
             Ok(true) => daemon.tell(queued.store, News::Sealed),
             Ok(false) => one(&daemon, queued).await,
-            Err(why) => wait_for_room(&daemon, &why).await,
+            Err(why) => {
+                drop(alone);
+                wait_for_room(&daemon, &why).await;
+            }
         }
     }
 }

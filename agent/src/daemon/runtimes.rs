@@ -142,11 +142,12 @@ async fn answer(
     if let Some(known) = known.filter(|k| k.backend == backend.name()) {
         return known.answer;
     }
-    if daemon.running.borrow().is_some() {
+    let Ok(_alone) = daemon.vendor_code.try_lock() else {
         let detail = format!("{}: not looked at while a repeat runs", path.display());
         return Err(Failure::new(FailureCode::Busy, detail).hint("ask again when it is over"));
-    }
-    let answer = probe(daemon, backend, path).await;
+    };
+    // What went wrong with the looking says nothing of the file, and is not remembered.
+    let answer = probe(daemon, backend, path).await?;
     let known = Known {
         backend: backend.name().into(),
         answer: answer.clone(),
@@ -155,18 +156,20 @@ async fn answer(
     answer
 }
 
-/// Asks a worker of its own, since opening a library runs its code; the hash is taken here.
+/// Asks a worker of its own, since opening a library runs its code; the hash is taken here. The inner result
+/// is what the file is.
 async fn probe(
     daemon: &Rc<Daemon>,
     backend: &'static dyn Backend,
     path: &Path,
-) -> Result<RuntimeFacts, Failure> {
+) -> Result<Result<RuntimeFacts, Failure>, Failure> {
     let ended = |why: &str| unavailable(path, &format!("opening it ended its process: {why}"));
     let asked = timeout(PROBE_LIMIT, ask_worker(daemon, backend.name(), path)).await;
     let mut facts = match asked {
         Err(_) => return Err(unavailable(path, "opening it took more than 30 s")),
         Ok(Err(why)) => return Err(ended(&why.to_string())),
-        Ok(Ok(answer)) => answer?,
+        Ok(Ok(Ok(facts))) => facts,
+        Ok(Ok(Err(refused))) => return Ok(Err(refused)),
     };
     let hashed = path.to_owned();
     let sha256 = tokio::task::spawn_blocking(move || hash_file(&hashed)).await;
@@ -175,7 +178,7 @@ async fn probe(
         .and_then(|hash| hash)
         .map_err(|why| unavailable(path, &why.to_string()))?;
     facts.sha256 = Some(sha256);
-    Ok(facts)
+    Ok(Ok(facts))
 }
 
 async fn ask_worker(

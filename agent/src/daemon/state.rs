@@ -12,7 +12,7 @@ use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::hello::DaemonStatus;
 use edgedyno_shared::wire::request::{QueueEntry, QueueState};
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Mutex, Notify, broadcast, watch};
 
 use super::contents::Contents;
 use super::queue::Queue;
@@ -35,6 +35,9 @@ pub struct Daemon {
     pub contents: RefCell<Contents>,
     pub runtimes: RefCell<Runtimes>,
     pub running: RefCell<Option<Running>>,
+    /// Held by the one that has a worker run a vendor's code: a library that is looked at would disturb a
+    /// repeat.
+    pub vendor_code: Mutex<()>,
     /// Finish the running repeat, then leave.
     pub retiring: Cell<bool>,
     pub sessions: Cell<u32>,

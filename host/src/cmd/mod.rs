@@ -1,5 +1,6 @@
 //! Commands: each parses, calls and prints; what they call knows nothing of the command line.
 
+pub mod compare;
 pub mod demo;
 pub mod explain;
 pub mod export;
@@ -11,6 +12,7 @@ pub mod rerun;
 pub mod run;
 pub mod runs;
 pub mod runtime;
+pub mod selfcheck;
 pub mod summary;
 pub mod sweep;
 pub mod windows;

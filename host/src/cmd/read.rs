@@ -54,9 +54,7 @@ pub(super) fn summaries(
     source: &Source,
     cases: &[CaseEntry],
 ) -> Result<Vec<CaseSummary>, CommandError> {
-    let summarised = cases
-        .iter()
-        .map(|case| Ok(summarise(&source.view(case.key)?)));
+    let summarised = source.views(cases)?.map(|view| Ok(summarise(&view?)));
     Ok(summarised.collect::<Result<_, SourceError>>()?)
 }
 

@@ -4,6 +4,7 @@
 //! `docs/fields.md`.
 
 mod cold;
+pub mod condition;
 mod cost;
 mod environment;
 mod latency;

@@ -58,6 +58,19 @@ fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
     e.counting().flat_map(of_repeat).collect()
 }
 
+/// How the board was held back during a repeat; none when it was not, or when that is not known.
+pub(crate) fn throttling(repeat: &RepeatView) -> Option<String> {
+    let mut changes = changes(repeat).into_iter();
+    changes.find(Change::is_throttling).map(|change| {
+        let Change {
+            name,
+            before,
+            after,
+        } = change;
+        format!("{name} was {before} and then {after}")
+    })
+}
+
 fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {
     let within = |repeat: &RepeatView| -> Vec<Hit> {
         let holds = holds_its_clock(repeat);

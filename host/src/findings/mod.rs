@@ -20,7 +20,9 @@ use serde_json::{Map, Value};
 use crate::summary::CaseSummary;
 use crate::view::{CaseView, RepeatView};
 
+pub(crate) use environment::throttling;
 pub use page::page;
+pub use window::CORRELATED;
 
 /// A rule that fired.
 #[derive(Debug, Clone, PartialEq)]

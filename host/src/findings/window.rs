@@ -1,9 +1,12 @@
 //! Rules about the measured trials themselves.
 
+use crate::stats::autocorrelation::integrated_time;
 use crate::stats::bound;
 use crate::stats::quantile::LEVELS;
 use crate::summary::RepeatFigures;
 use crate::ui::units;
+
+use crate::view::RepeatView;
 
 use super::{Evidence, Hit, Level, Rule};
 
@@ -20,6 +23,10 @@ const STRAGGLERS: f64 = 0.1;
 /// Percentiles up to this one are expected of every run; higher ones are only marked.
 const EXPECTED: f64 = 0.99;
 
+/// Trials whose integrated autocorrelation time is above this depend on each other more than the
+/// correction of n to n/τ is proved for (AR(1) up to 0.9, whose time is 19 and estimated as low as this).
+pub const CORRELATED: f64 = 15.0;
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "not_steady",
@@ -32,6 +39,12 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Note,
         meaning: "More than 1 % of the trials are far from the rest (modified z-score beyond 3.5). They stay in every figure.",
         check: outliers,
+    },
+    Rule {
+        code: "correlated",
+        level: Level::Note,
+        meaning: "Trials depend on each other over 15 and more of them: a slow wave, not noise. Bounds count far fewer trials and are less sure than they say; look for what comes and goes on the board.",
+        check: correlated,
     },
     Rule {
         code: "few_samples",
@@ -52,6 +65,18 @@ fn not_steady(e: &Evidence<'_>) -> Vec<Hit> {
         });
     let counting = e.summary.repeats.iter().filter(|repeat| repeat.counts);
     warmups.chain(counting.filter_map(moved)).collect()
+}
+
+fn correlated(e: &Evidence<'_>) -> Vec<Hit> {
+    let time = |repeat: &RepeatView| {
+        let trials: Vec<f64> = repeat.trials.measured.iter().map(|ns| *ns as f64).collect();
+        let time = integrated_time(&trials);
+        (time > CORRELATED).then(|| {
+            let text = format!("{time:.0} trials in a row are worth one independent one");
+            Hit::of(repeat, text).figure("autocorrelation_time", time)
+        })
+    };
+    e.counting().filter_map(time).collect()
 }
 
 /// The larger of drift and step, when it is large and sure.

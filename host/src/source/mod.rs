@@ -13,7 +13,7 @@ use edgedyno_shared::ids::{RunId, Sha256};
 
 use crate::store::rows::{ArtifactRow, CaseEntry, DeviceRow, RunRow, SamplesRow};
 use crate::store::{Columns, RepeatRow, Store, StoreError};
-use crate::view::CaseView;
+use crate::view::{CaseView, RunView};
 
 pub use error::SourceError;
 pub use profile::{DOCUMENT, INDEX, Profile, load_profile};
@@ -89,6 +89,21 @@ impl Source {
         match self {
             Self::Stored { store, run } => Ok(CaseView::read(store, run, case)?),
             Self::Profiles(_) => Ok(self.profile(case)?.view()),
+        }
+    }
+
+    /// Several cases one after the other; what they share is read once.
+    pub fn views<'a>(
+        &'a self,
+        cases: &'a [CaseEntry],
+    ) -> Result<Box<dyn Iterator<Item = Result<CaseView, SourceError>> + 'a>, SourceError> {
+        match self {
+            Self::Stored { store, run } => {
+                let shared = RunView::read(store, run)?;
+                let view = move |case| Ok(shared.case(store, case)?);
+                Ok(Box::new(cases.iter().map(view)))
+            }
+            Self::Profiles(_) => Ok(Box::new(cases.iter().map(|case| self.view(case.key)))),
         }
     }
 

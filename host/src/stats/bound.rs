@@ -100,7 +100,7 @@ fn is_inside(p: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::quantile::LEVELS;
-    use super::super::simulate::Random;
+    use super::super::random::Random;
     use super::*;
     use proptest::prelude::*;
     use statrs::function::beta::beta_reg;

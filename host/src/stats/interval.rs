@@ -103,7 +103,8 @@ pub fn student_t(degrees: f64, level: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::quantile;
-    use super::super::simulate::{Random, latencies};
+    use super::super::random::Random;
+    use super::super::simulate::latencies;
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reading runs back: cases, repeats with all they told, and their trials.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use edgedyno_shared::columns::Chunk;
 use edgedyno_shared::ids::{RunId, Sha256};
@@ -61,6 +61,22 @@ impl Store {
             [&run.0],
             case_entry,
         )
+    }
+
+    /// Runs that have a case of each key, the newest first.
+    pub fn runs_by_case(&self) -> Result<BTreeMap<Sha256, Vec<RunId>>> {
+        let pairs = self.list(
+            "read which run has which case",
+            "SELECT cases.case_key, cases.run_id FROM cases JOIN runs ON runs.id = cases.run_id
+             ORDER BY runs.created_unix_ns DESC, runs.id DESC",
+            [],
+            |row| Ok((parsed::<Sha256, _>(row, 0)?, RunId(row.get(1)?))),
+        )?;
+        let mut by_case: BTreeMap<Sha256, Vec<RunId>> = BTreeMap::new();
+        for (key, run) in pairs {
+            by_case.entry(key).or_default().push(run);
+        }
+        Ok(by_case)
     }
 
     /// Cases of a run and attempts that have a row, by number.

@@ -45,14 +45,14 @@ impl ColdStart {
 }
 
 /// A stage may have been entered more than once; its spans add up.
-pub(super) fn stage_ns(repeat: &RepeatView, name: StageName) -> Option<i64> {
+pub(crate) fn stage_ns(repeat: &RepeatView, name: StageName) -> Option<i64> {
     let spans = repeat.row.stages.iter().filter(|span| span.stage == name);
     spans
         .map(|span| span.end_ns - span.start_ns)
         .reduce(|a, b| a + b)
 }
 
-fn total_ns(repeat: &RepeatView) -> Option<i64> {
+pub(crate) fn total_ns(repeat: &RepeatView) -> Option<i64> {
     let before_first = [
         StageName::Spawn,
         StageName::Read,

@@ -53,7 +53,7 @@ impl Latency {
     }
 }
 
-pub(super) fn rate_hz(repeat: &RepeatView) -> Option<f64> {
+pub(crate) fn rate_hz(repeat: &RepeatView) -> Option<f64> {
     let window = repeat.trials.window?;
     rate::per_second(repeat.trials.measured.len(), window.length_ns())
 }

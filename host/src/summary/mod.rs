@@ -26,9 +26,11 @@ use crate::store::rows::{
 use crate::view::CaseView;
 
 pub use cold::ColdStart;
+pub(crate) use cold::{stage_ns, total_ns};
 pub use environment::{Environment, is_lasting, subject_of};
 pub use json::{DOCUMENT, case_json, to_json, withheld};
 pub use latency::Latency;
+pub(crate) use latency::rate_hz;
 pub use memory::MemoryUse;
 pub use placement::PlacementSeen;
 pub(crate) use repeats::warmup_was_steady;

@@ -1,7 +1,9 @@
 //! The only room that makes text for people and prints it. Results go to stdout, everything else to
 //! stderr.
 
+pub mod busy;
 pub mod cases;
+pub mod compare;
 pub mod demo;
 pub mod error;
 pub mod fetch;
@@ -9,6 +11,7 @@ pub mod model;
 pub mod print;
 pub mod progress;
 pub mod runtime;
+pub mod selfcheck;
 pub mod summary;
 pub mod sweep;
 pub mod table;

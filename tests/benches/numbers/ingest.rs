@@ -20,18 +20,19 @@ use edgedyno_tests::bench::{Figure, Goal, neighbours};
 
 use crate::Effort;
 
-const RUN: &str = "bench";
-const CASE: Sha256 = Sha256([1; 32]);
+pub(crate) const RUN: &str = "bench";
+pub(crate) const CASE: Sha256 = Sha256([1; 32]);
 const COLUMNS: usize = 8;
 
 pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
     let trials = effort.choose(100_000, 1_000_000);
     let payloads = payloads(trials)?;
     let folder = tempfile::tempdir()?;
-    let mut store = new_store(&folder.path().join("store"))?;
+    let mut store = Store::open_writing(&folder.path().join("store"))?;
+    begin(&store, RUN, &[CASE])?;
     let mut rates = Vec::new();
     for repeat in 0..effort.choose(4, 20) {
-        let header = header(&store, repeat)?;
+        let header = header(&store, RUN, CASE, repeat)?;
         let begin = Monotonic.now();
         let mut segment = store.segment(&header)?;
         for payload in &payloads {
@@ -103,7 +104,8 @@ pub(crate) fn payloads(trials: u32) -> Result<Vec<Vec<u8>>> {
         .collect()
 }
 
-pub(crate) fn header(store: &Store, repeat: u32) -> Result<SegmentHeader> {
+/// The header of one repeat, as an agent sends it.
+pub(crate) fn header(store: &Store, run: &str, case: Sha256, repeat: u32) -> Result<SegmentHeader> {
     let schema: Sha256 = edgedyno_shared::SCHEMA_HASH_HEX.parse()?;
     Ok(SegmentHeader {
         schema: schema.0,
@@ -111,8 +113,8 @@ pub(crate) fn header(store: &Store, repeat: u32) -> Result<SegmentHeader> {
         boot: BootId(1),
         segment: u64::from(repeat) + 1,
         key: OrderKey {
-            run: RunId(RUN.into()),
-            case: CASE,
+            run: RunId(run.into()),
+            case,
             repeat,
             attempt: 0,
             pass: Pass::Honest,
@@ -120,9 +122,9 @@ pub(crate) fn header(store: &Store, repeat: u32) -> Result<SegmentHeader> {
     })
 }
 
-pub(crate) fn new_store(folder: &std::path::Path) -> Result<Store> {
-    let store = Store::open_writing(folder)?;
-    let run = RunId(RUN.into());
+/// Begins a run with these cases, which differ in nothing but a parameter.
+pub(crate) fn begin(store: &Store, run: &str, cases: &[Sha256]) -> Result<()> {
+    let run = RunId(run.into());
     store.begin_run(&NewRun {
         id: run.clone(),
         command: "bench".into(),
@@ -156,17 +158,20 @@ pub(crate) fn new_store(folder: &std::path::Path) -> Result<Store> {
         save: false,
         reference: Vec::new(),
     };
-    let case = case();
-    store.add_case(
-        &run,
-        &NewCase {
-            key: CASE,
-            match_key: CASE,
-            case: &case,
-            rules: RulesRow::new(None, &rules, &limits, ColdStart::FreshProcess, &outputs),
-        },
-    )?;
-    Ok(store)
+    for key in cases {
+        let mut case = case();
+        case.parameters.push(("n".into(), key.to_string()));
+        store.add_case(
+            &run,
+            &NewCase {
+                key: *key,
+                match_key: *key,
+                case: &case,
+                rules: RulesRow::new(None, &rules, &limits, ColdStart::FreshProcess, &outputs),
+            },
+        )?;
+    }
+    Ok(())
 }
 
 fn case() -> Case {

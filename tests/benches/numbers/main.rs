@@ -2,9 +2,11 @@
 //! them. Names on the command line choose; without one they are listed.
 
 mod bare;
+mod compare;
 mod fixed;
 mod idle;
 mod ingest;
+mod large;
 mod measured;
 mod period;
 mod size;
@@ -38,7 +40,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 9] = [
+const BENCHES: [Bench; 11] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -73,6 +75,16 @@ const BENCHES: [Bench; 9] = [
         name: "summary",
         summary: "time for the summary of a million stored trials",
         measure: summary::measure,
+    },
+    Bench {
+        name: "large",
+        summary: "time and memory for the summary of ten million stored trials",
+        measure: large::measure,
+    },
+    Bench {
+        name: "compare",
+        summary: "time to compare two runs of 1000 cases, 10 repeats, 1000 trials",
+        measure: compare::measure,
     },
     Bench {
         name: "plan",

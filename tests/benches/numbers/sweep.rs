@@ -3,11 +3,12 @@
 use anyhow::Result;
 use edgedyno::plan::sweep::expand::expand;
 use edgedyno::plan::sweep::file;
+use edgedyno::store::Store;
 use edgedyno_agent::clock::{Clock as _, Monotonic};
 use edgedyno_tests::bench::{Beside, Figure, Goal, neighbours};
 
 use crate::Effort;
-use crate::ingest::{header, new_store, payloads};
+use crate::ingest::{CASE, RUN, begin, header, payloads};
 use crate::measured::sandbox;
 
 /// 100 threads by 1 000 batches.
@@ -55,9 +56,10 @@ pub(crate) fn measure_list(effort: Effort) -> Result<Vec<Figure>> {
     let sandbox = sandbox();
     let repeats = effort.choose(1_000, 10_000);
     let payloads = payloads(50)?;
-    let mut store = new_store(&sandbox.store())?;
+    let mut store = Store::open_writing(&sandbox.store())?;
+    begin(&store, RUN, &[CASE])?;
     for repeat in 0..repeats {
-        let header = header(&store, repeat)?;
+        let header = header(&store, RUN, CASE, repeat)?;
         let mut segment = store.segment(&header)?;
         for payload in &payloads {
             segment.record(payload)?;

@@ -1,0 +1,97 @@
+//! What earlier sessions on this board say about how far two runs lie apart by themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use edgedyno_shared::ids::{RunId, Sha256};
+
+use super::arm::Arm;
+use super::conditions::{Weight, differences};
+use super::load;
+use super::matching::Pair;
+use super::metric::Metric;
+use super::rule::Pairing;
+use crate::source::{Source, SourceError};
+use crate::stats::session::{FEWEST_SESSIONS, SessionSpread};
+use crate::store::Store;
+
+/// The newest sessions of a case that are looked at.
+pub const MOST_SESSIONS: usize = 10;
+
+/// Earlier arms of the cases that are compared, by case key.
+#[derive(Debug, Default)]
+pub struct Sessions(BTreeMap<Sha256, Vec<Arm>>);
+
+impl Sessions {
+    /// Reads what separate pairs need; a case with too few runs is not read at all.
+    pub fn load(store: &Store, pairs: &[Pair], metrics: &[&Metric]) -> Result<Self, SourceError> {
+        let separate = || {
+            pairs
+                .iter()
+                .filter(|pair| pair.pairing == Pairing::Separate)
+        };
+        let wanted: BTreeSet<Sha256> = separate().flat_map(|p| [p.a.key(), p.b.key()]).collect();
+        if wanted.is_empty() {
+            return Ok(Self::default());
+        }
+        let by_case = store.runs_by_case()?;
+        let mut by_run: BTreeMap<RunId, BTreeSet<Sha256>> = BTreeMap::new();
+        for key in wanted {
+            let runs = by_case.get(&key).map_or(&[][..], Vec::as_slice);
+            if runs.len() < FEWEST_SESSIONS {
+                continue;
+            }
+            // Two more than are used: the compared runs themselves may be among them.
+            for run in runs.iter().take(MOST_SESSIONS + 2) {
+                by_run.entry(run.clone()).or_default().insert(key);
+            }
+        }
+        let mut all: BTreeMap<Sha256, Vec<Arm>> = BTreeMap::new();
+        for (run, keys) in by_run {
+            let mut cases = store.cases(&run)?;
+            cases.retain(|case| keys.contains(&case.key));
+            let store = Store::open_reading(store.dir())?;
+            let source = Source::Stored { store, run };
+            for arm in load::arms(&source, &cases, metrics)? {
+                all.entry(arm.key()).or_default().push(arm);
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// The spread between sessions for one pair: from runs of its cases before the later of the two, under
+    /// the same conditions, that one left out.
+    pub fn spread(&self, pair: &Pair, metric: &Metric) -> SessionSpread {
+        let later = match pair.a.created_unix_ns > pair.b.created_unix_ns {
+            true => &pair.a,
+            false => &pair.b,
+        };
+        let mut groups: BTreeMap<Sha256, Vec<f64>> = BTreeMap::new();
+        for arm in [&pair.a, &pair.b] {
+            let known = self.0.get(&arm.key()).map_or(&[][..], Vec::as_slice);
+            let usable = |earlier: &&Arm| {
+                let is_earlier = earlier.created_unix_ns < later.created_unix_ns;
+                is_earlier && earlier.run != arm.run && is_alike(earlier, arm)
+            };
+            // The earlier of the two is a session as well, whether the store has it or not.
+            let own = (arm.run != later.run).then_some(arm);
+            let figures = own.into_iter().chain(known.iter().filter(usable));
+            let figures = figures.filter(|earlier| earlier.run != later.run);
+            let logs = figures.take(MOST_SESSIONS);
+            let logs = logs.filter_map(|earlier| earlier.centre(metric));
+            let logs = logs.filter(|centre| *centre > 0.0).map(f64::ln);
+            let logs: Vec<f64> = logs.collect();
+            let group = groups.entry(arm.key()).or_default();
+            if group.len() < logs.len() {
+                *group = logs;
+            }
+        }
+        SessionSpread::of(&groups.into_values().collect::<Vec<_>>())
+    }
+}
+
+fn is_alike(earlier: &Arm, arm: &Arm) -> bool {
+    let unequal = differences(earlier, arm, &[], &[]);
+    unequal
+        .iter()
+        .all(|difference| difference.weight != Weight::Refused)
+}

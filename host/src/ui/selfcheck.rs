@@ -1,0 +1,199 @@
+//! What a self-check came to, as text and as JSON.
+
+use serde_json::{Value, json};
+
+use super::table::Table;
+use super::units;
+use crate::compare::report::Comparison;
+use crate::selfcheck::{Detours, Sight, Timer};
+
+/// Everything that was looked at; what could not be is none.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub run: String,
+    pub board: String,
+    /// The backend that the network ran on.
+    pub runtime: String,
+    pub simulated: bool,
+    pub timer: Option<Timer>,
+    pub two_clock_reads_ns: Option<f64>,
+    pub detours: Option<Detours>,
+    pub stream_ns_per_trial: Option<f64>,
+    pub tool_cpu_share: Option<f64>,
+    pub sight: Option<Sight>,
+    pub comparison: Option<Comparison>,
+}
+
+/// What a released agent cannot look at, and who does.
+const NOT_HERE: [(&str, &str); 3] = [
+    (
+        "allocations in the window",
+        "the agent counts none of its own calls; the test agent/tests/window.rs does, and they are 0",
+    ),
+    (
+        "system calls in the window",
+        "counting them takes a tracer; the test agent/tests/window.rs runs one, and they are 0",
+    ),
+    ("perturbation by the sampler", "this version has no sampler"),
+];
+
+pub fn text(report: &Report) -> String {
+    let parts = [
+        format!("board {}, run {}", report.board, report.run),
+        cost(report),
+        report.detours.as_ref().map_or_else(
+            || "scheduling: not measured here: no trial of null".into(),
+            detours,
+        ),
+        sight(report),
+        not_here(report),
+    ];
+    parts.join("\n\n")
+}
+
+fn cost(report: &Report) -> String {
+    let timer = report.timer.as_ref();
+    let ns = |value: Option<f64>| units::nanoseconds(value);
+    let mut table = Table::new()
+        .text("the tool's own cost")
+        .figure("")
+        .text("from");
+    let trials = timer.map(|t| t.trials as u64);
+    let from = format!("{} trials of null", units::count(trials));
+    table
+        .row([
+            "clock resolution",
+            &ns(timer.map(|t| t.resolution_ns as f64)),
+            "smallest step between two stamps",
+        ])
+        .row([
+            "empty trial",
+            &ns(timer.map(|t| t.empty_trial_ns)),
+            "stamp to stamp: one clock read and the call",
+        ])
+        .row(["period of the loop", &ns(timer.map(|t| t.period_ns)), &from])
+        .row([
+            "two clock reads",
+            &ns(report.two_clock_reads_ns),
+            "blocks of 1000, in this process",
+        ])
+        .row([
+            "agent, for each trial",
+            &ns(report.stream_ns_per_trial),
+            "its CPU time in the windows of null, on its own CPU",
+        ])
+        .row([
+            "agent, share of a CPU",
+            &units::percent(report.tool_cpu_share),
+            "the same, with null running as fast as it can",
+        ]);
+    table.render()
+}
+
+fn detours(found: &Detours) -> String {
+    let mut table = Table::new()
+        .text("the CPU was elsewhere for")
+        .figure("times")
+        .figure("in a second")
+        .figure("of the time");
+    let seconds = found.observed_ns as f64 / 1e9;
+    let names = ["1 to 10 µs", "10 to 100 µs", "0.1 to 1 ms", "1 ms and more"];
+    for ((_, count, time), name) in found.buckets.iter().zip(names) {
+        table.row([
+            name.to_owned(),
+            units::count(*count),
+            units::figure(*count as f64 / seconds),
+            units::percent(*time as f64 / found.observed_ns as f64),
+        ]);
+    }
+    format!(
+        "{}\nlooked at for {}; {} of it went elsewhere",
+        table.render(),
+        units::nanoseconds(found.observed_ns as f64),
+        units::percent(found.lost_share()),
+    )
+}
+
+fn sight(report: &Report) -> String {
+    let (Some(comparison), Some(sight)) = (&report.comparison, &report.sight) else {
+        return "one case against itself: not measured here: too few repeats came through".into();
+    };
+    let cell = &comparison.cells[0];
+    let change = cell.change().map_or(0.0, |share| share * 100.0);
+    let mut lines = vec![format!(
+        "one case against itself on {}, {} pairs: {change:+.2} %, {}",
+        report.runtime,
+        sight.pairs,
+        cell.verdict.words(cell.metric),
+    )];
+    if cell.verdict.is_difference() {
+        lines.push(
+            "equal arms differ: something on this board comes and goes; look at the findings of this run".into(),
+        );
+    }
+    for (pairs, share) in &sight.visible {
+        lines.push(format!(
+            "differences under {} cannot be seen here with {pairs} repeats of each arm, taking turns",
+            percent(*share)
+        ));
+    }
+    if report.simulated {
+        lines.push(
+            "SIMULATED: the stand-in spins by the clock and does not feel the CPU's own".into(),
+        );
+    }
+    lines.join("\n")
+}
+
+/// Two digits: a figure like this is not known to four.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p < 10.0 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+fn not_here(report: &Report) -> String {
+    let clock = report.two_clock_reads_ns.is_none().then_some((
+        "two clock reads",
+        "only its agent can read the clock of another board",
+    ));
+    let lines = clock.into_iter().chain(NOT_HERE);
+    let lines: Vec<String> = lines
+        .map(|(what, why)| format!("{what}: not measured here: {why}"))
+        .collect();
+    lines.join("\n")
+}
+
+impl Report {
+    pub fn to_json(&self) -> Value {
+        let comparison = self.comparison.as_ref().map(crate::compare::json::document);
+        json!({
+            "document": "edgedyno/selfcheck/1",
+            "run": self.run,
+            "board": self.board,
+            "runtime": self.runtime,
+            "simulated": self.simulated,
+            "clock_resolution_ns": self.timer.map(|t| t.resolution_ns),
+            "empty_trial_ns": self.timer.map(|t| t.empty_trial_ns),
+            "loop_period_ns": self.timer.map(|t| t.period_ns),
+            "two_clock_reads_ns": self.two_clock_reads_ns,
+            "agent_cpu_ns_per_trial": self.stream_ns_per_trial,
+            "agent_cpu_share": self.tool_cpu_share,
+            "detours": self.detours.as_ref().map(|found| json!({
+                "observed_ns": found.observed_ns,
+                "lost_share": found.lost_share(),
+                "buckets": found.buckets.iter().map(|(from, count, time)| json!({
+                    "from_ns": from, "count": count, "time_ns": time,
+                })).collect::<Vec<_>>(),
+            })),
+            "against_itself": comparison,
+            "visible": self.sight.as_ref().map(|sight| sight.visible.iter().map(|(pairs, share)| json!({
+                "repeats": pairs, "share": share,
+            })).collect::<Vec<_>>()),
+            "visible_here_share": self.sight.as_ref().and_then(Sight::here),
+            "not_measured": NOT_HERE.iter().map(|(what, why)| json!({ "what": what, "why": why }))
+                .collect::<Vec<_>>(),
+        })
+    }
+}

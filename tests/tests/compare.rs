@@ -1,0 +1,328 @@
+//! Comparing through the real path: scripted shifts, gates, baselines, arms that take turns.
+
+use edgedyno_tests::commands::{number, small_model, text};
+use edgedyno_tests::schema::assert_matches_schema;
+use edgedyno_tests::{Output, Sandbox};
+use serde_json::Value;
+
+/// Runs the scripted backend with this mean latency and names the run.
+fn measure(sandbox: &Sandbox, latency_us: f64, tag: &str) {
+    let option = format!("latency_us={latency_us}");
+    let line = [
+        "run",
+        "small.onnx",
+        "--backend",
+        "fake",
+        "--option",
+        &option,
+        "--warmup",
+        "3",
+        "--trials",
+        "150",
+        "--repeat",
+        "3",
+        "--tag",
+        tag,
+        "--cpus",
+        "0",
+        "--force",
+    ];
+    sandbox.edgedyno(line).ok();
+}
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    sandbox
+}
+
+fn compare(sandbox: &Sandbox, args: &[&str]) -> Output {
+    sandbox.edgedyno(["compare"].iter().chain(args).chain(&["--json"]))
+}
+
+fn document(output: Output, code: i32) -> Value {
+    let document = output.expect_code(code).json();
+    assert_matches_schema(&document, "compare");
+    document
+}
+
+fn cell(document: &Value) -> &Value {
+    &document["cells"][0]
+}
+
+/// Shifts of 0, 1, 2 and 5 %, both arms measured taking turns.
+#[test]
+fn scripted_shifts_are_found_and_none_is_not() {
+    let sandbox = sandbox();
+    measure(&sandbox, 400.0, "before");
+    measure(&sandbox, 400.0, "same");
+    measure(&sandbox, 404.0, "one");
+    measure(&sandbox, 408.0, "two");
+    measure(&sandbox, 420.0, "five");
+    let rerun = |name: &str| {
+        let args = [
+            "before",
+            name,
+            "--between",
+            "option.latency_us",
+            "--rerun",
+            "--repeat",
+            "5",
+            "--force",
+        ];
+        document(compare(&sandbox, &args), 0)
+    };
+    for (name, verdicts) in [
+        ("same", &["no_difference_shown", "undecided"][..]),
+        ("one", &["slower", "undecided"]),
+        ("two", &["slower"]),
+        ("five", &["slower"]),
+    ] {
+        let document = rerun(name);
+        let found = cell(&document);
+        assert!(
+            verdicts.contains(&text(&found["verdict"]).as_str()),
+            "{name}: {found:#}"
+        );
+        assert_eq!(found["pairing"], "interleaved");
+        assert_eq!(found["rule"], "paired-t");
+        assert_eq!(number(&found["min_effect_share"]), 0.01);
+        assert_eq!(found["halves"], name == "same");
+        assert_eq!(number(&found["a"]["figures"]["repeats_count"]), 5.0);
+    }
+}
+
+#[test]
+fn two_stored_runs_carry_the_spread_between_sessions() {
+    let sandbox = sandbox();
+    measure(&sandbox, 300.0, "a");
+    measure(&sandbox, 330.0, "b");
+    let args = ["a", "b", "--between", "option.latency_us"];
+    let all = document(compare(&sandbox, &args), 0);
+    let found = cell(&all);
+    assert_eq!(
+        (text(&found["verdict"]), text(&found["pairing"])),
+        ("slower".into(), "separate".into())
+    );
+    assert_eq!(found["sessions"]["known"], false);
+    assert!(number(&found["half_width_over_sessions"]) > 0.029);
+    assert!(number(&found["low_share"]) < number(&found["change_share"]) - 0.025);
+
+    let gated = |pct: &'static str| [&args[..], &["--fail-over", pct]].concat();
+    assert_eq!(
+        document(compare(&sandbox, &gated("3%")), 5)["gates"][0]["outcome"],
+        "tripped"
+    );
+    assert_eq!(
+        document(compare(&sandbox, &gated("50%")), 0)["gates"][0]["outcome"],
+        "passed"
+    );
+    let back = [
+        "b",
+        "a",
+        "--between",
+        "option.latency_us",
+        "--fail-over",
+        "3%",
+    ];
+    assert_eq!(
+        cell(&document(compare(&sandbox, &back), 0))["verdict"],
+        "faster"
+    );
+
+    let require = |condition: &'static str| [&args[..], &["--require", condition]].concat();
+    document(compare(&sandbox, &require("p50 <= 1us")), 5);
+    document(compare(&sandbox, &require("p50 <= 10s")), 0);
+    // 450 trials cannot claim p99.99.
+    document(compare(&sandbox, &require("p99.99 <= 100s")), 6);
+    document(
+        compare(
+            &sandbox,
+            &[&require("p99.99 <= 100s")[..], &["--force"]].concat(),
+        ),
+        0,
+    );
+}
+
+#[test]
+fn a_baseline_is_kept_in_a_file_and_holds_a_later_run_to_it() {
+    let sandbox = sandbox();
+    measure(&sandbox, 300.0, "before");
+    let saved = compare(&sandbox, &["before", "--save-baseline", "base.json"]);
+    document(saved, 0);
+    let file = std::fs::read_to_string(sandbox.work().join("base.json")).unwrap();
+    assert!(file.len() < 20_000, "{} bytes", file.len());
+    assert_matches_schema(&serde_json::from_str(&file).unwrap(), "baseline");
+    measure(&sandbox, 300.0, "after");
+    let held = document(compare(&sandbox, &["--baseline", "base.json"]), 0);
+    assert_eq!(held["b"]["name"], "last");
+    assert_ne!(cell(&held)["verdict"], "slower");
+    let by_tag = document(compare(&sandbox, &["--baseline", "before", "after"]), 0);
+    assert_eq!(cell(&by_tag)["change_share"], cell(&held)["change_share"]);
+    // A file has no plan to measure by.
+    let refused = compare(&sandbox, &["--baseline", "base.json", "--rerun"]);
+    let error = refused.expect_code(2).json();
+    assert!(text(&error["error"]["what"]).contains("holds figures and no plan"));
+}
+
+#[test]
+fn what_was_found_is_measured_again_on_request() {
+    let sandbox = sandbox();
+    measure(&sandbox, 300.0, "a");
+    measure(&sandbox, 330.0, "b");
+    let args = [
+        "a",
+        "b",
+        "--between",
+        "option.latency_us",
+        "--confirm",
+        "--repeat",
+        "3",
+        "--force",
+    ];
+    let all = document(compare(&sandbox, &args), 0);
+    let found = cell(&all);
+    assert_eq!(found["verdict"], "slower");
+    assert_eq!(found["pairing"], "interleaved");
+    assert_eq!(found["confirmed_by"]["first_verdict"], "slower");
+    let run = text(&found["confirmed_by"]["run"]);
+    let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
+    let newest = &runs["runs"][0];
+    assert_eq!(
+        (text(&newest["id"]), text(&newest["command"])),
+        (run, "compare".into())
+    );
+}
+
+#[test]
+fn cases_are_named_and_wrong_questions_are_answered() {
+    let sandbox = sandbox();
+    measure(&sandbox, 300.0, "a");
+    measure(&sandbox, 330.0, "b");
+    let error = |args: &[&str]| {
+        let error = compare(&sandbox, args).expect_code(2).json();
+        assert_matches_schema(&error, "error");
+        (
+            text(&error["error"]["what"]),
+            error["error"]["hint"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    };
+    assert!(error(&["a", "b"]).1.contains("--between option.latency_us"));
+    assert!(error(&["a"]).1.contains("--between"));
+    assert!(
+        error(&["a", "b", "--metric", "colour"])
+            .1
+            .contains("one of")
+    );
+    assert!(
+        error(&["a", "b", "--rule", "libreyolo", "--metric", "p99"])
+            .1
+            .contains("--metric rate")
+    );
+    assert!(
+        error(&["a", "b", "--require", "p98 <= 3ms"])
+            .0
+            .contains("p98")
+    );
+    assert!(
+        error(&[
+            "a",
+            "b",
+            "--between",
+            "option.latency_us",
+            "--rule",
+            "paired-t"
+        ])
+        .1
+        .contains("--rerun")
+    );
+    // Named one by one, whatever differs is what is compared.
+    let key = |tag: &str| {
+        let all = sandbox.edgedyno(["summary", tag, "--json"]).json();
+        format!(
+            "{tag}/{}",
+            &text(&all["cases"][0]["fields"]["case_key"])[..8]
+        )
+    };
+    let named = document(
+        compare(&sandbox, &[&key("a"), &key("b"), "--rule", "2se"]),
+        0,
+    );
+    assert_eq!(cell(&named)["compared"][0], "option.latency_us");
+    assert_eq!(cell(&named)["rule"], "2se");
+    for format in ["table", "markdown", "junit"] {
+        let line = [
+            "compare",
+            "a",
+            "b",
+            "--between",
+            "option.latency_us",
+            "--format",
+            format,
+        ];
+        let output = sandbox.edgedyno(line).ok().stdout;
+        assert!(
+            output.contains("slower") && output.contains("330"),
+            "{output}"
+        );
+    }
+}
+
+/// A real model against itself: equal arms are not called different beyond chance, which one comparison
+/// at 5 % with a minimum effect leaves little of.
+#[test]
+fn a_real_model_against_itself_takes_turns() {
+    let sandbox = sandbox();
+    let line = [
+        "run",
+        "small.onnx",
+        "--backend",
+        "rten",
+        "--repeat",
+        "2",
+        "--warmup",
+        "20",
+        "--duration",
+        "0.2s",
+        "--tag",
+        "a",
+        "--force",
+    ];
+    sandbox.edgedyno(line).ok();
+    let args = ["a", "a", "--rerun", "--repeat", "4", "--force"];
+    let all = document(compare(&sandbox, &args), 0);
+    let found = cell(&all);
+    assert_eq!(
+        (found["halves"].as_bool(), found["simulated"].as_bool()),
+        (Some(true), Some(false))
+    );
+    assert_eq!(number(&found["a"]["figures"]["repeats_count"]), 4.0);
+    assert!(found["p_value"].is_number());
+}
+
+#[test]
+fn a_self_check_says_what_can_be_seen() {
+    let sandbox = Sandbox::new();
+    let line = ["selfcheck", "--repeat", "2", "--json", "--force"];
+    let report = sandbox.edgedyno(line).ok().json();
+    assert_matches_schema(&report, "selfcheck");
+    assert_matches_schema(&report["against_itself"], "compare");
+    let period = number(&report["loop_period_ns"]);
+    assert!(number(&report["empty_trial_ns"]) <= period, "{report:#}");
+    assert!(number(&report["clock_resolution_ns"]) >= 1.0);
+    assert!(number(&report["detours"]["observed_ns"]) > 0.0);
+    assert!(number(&report["visible_here_share"]) > 0.0);
+    let plans: Vec<f64> = report["visible"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| number(&p["repeats"]))
+        .collect();
+    assert_eq!(plans, [2.0, 3.0, 5.0, 10.0]);
+    let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
+    assert_eq!(runs["runs"][0]["command"], "selfcheck");
+    assert_eq!(runs["runs"][0]["cases_count"], 2);
+}
