@@ -169,6 +169,23 @@ fn a_mistake_in_a_plan_is_shown_with_line_and_column() {
 }
 
 #[test]
+fn leaving_out_what_is_not_there_is_a_mistake() {
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    let args = [
+        "sweep",
+        "small.onnx",
+        "--axis",
+        "threads=1,2",
+        "--exclude",
+        "threads=4",
+    ];
+    let stderr = sandbox.edgedyno(args).expect_code(2).stderr;
+    assert!(stderr.contains("no case has threads=4"), "{stderr}");
+    assert!(stderr.contains("threads is one of 1, 2"), "{stderr}");
+}
+
+#[test]
 fn flags_beside_a_plan_file_are_refused() {
     let sandbox = Sandbox::new();
     let output = sweep(&sandbox, &plan("", ""), &["--repeat", "7"]);

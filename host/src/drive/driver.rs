@@ -103,12 +103,7 @@ impl<'a, B: Board> Driver<'a, B> {
 
     /// Drives the plan until every repeat has its row or the user has had enough.
     pub async fn drive(mut self) -> Result<DriveEnd, DriveError> {
-        self.progress = recall(self.store, &self.plan.run)?;
-        if self.plan.planner.needs_figures() {
-            let ended = self.progress.ended().keys();
-            let cases: BTreeSet<Sha256> = ended.map(|key| key.case).collect();
-            cases.into_iter().try_for_each(|case| self.look_at(case))?;
-        }
+        self.recall()?;
         loop {
             let session = match self.board.connect(self.store.id()).await {
                 Ok(link) => {
@@ -157,10 +152,19 @@ impl<'a, B: Board> Driver<'a, B> {
         }
     }
 
-    /// Learns from the store what is done, by whomever.
+    /// Reads from the store what is done of this run, by this life of it or an earlier one.
     pub(super) fn recall(&mut self) -> Result<(), StoreError> {
-        for (key, how) in recall(self.store, &self.plan.run)?.ended() {
-            self.progress.end(key.clone(), *how);
+        let mut changed = BTreeSet::new();
+        for (key, outcome, failure) in self.store.endings(&self.plan.run)? {
+            if !self.progress.ended().contains_key(&key) {
+                changed.insert(key.case);
+            }
+            self.progress.end(key, ending(outcome, failure.as_ref()));
+        }
+        if self.plan.planner.needs_figures() {
+            changed
+                .into_iter()
+                .try_for_each(|case| self.look_at(case))?;
         }
         Ok(())
     }

@@ -486,7 +486,7 @@ fn an_agent_of_another_build_is_not_driven() {
 /// Each board has a thread, a connection to the store and cases of its own.
 #[test]
 fn a_board_that_dies_keeps_no_other_from_its_cases() {
-    let (dir, store) = new_store();
+    let (_dir, store) = new_store();
     let run = run_id("r1");
     let cases = |board: &str| {
         let of = |threads| edgedyno_shared::case::Case {
@@ -498,7 +498,7 @@ fn a_board_that_dies_keeps_no_other_from_its_cases() {
     let both = [cases("a"), cases("b")].concat();
     begin(&store, &StaticPlan::new(&run, both, conduct(2, 0)), &run);
     let job = |name: &'static str, fates: Vec<Fate>| -> Job<'_, Result<DriveEnd, DriveError>> {
-        let (run, dir) = (run.clone(), dir.path().to_owned());
+        let (run, dir) = (run.clone(), store.dir().to_owned());
         let cases = cases(name);
         Box::new(move |tell| {
             let mut store = Store::open_writing(&dir).unwrap();

@@ -74,6 +74,10 @@ impl PlanFlags {
             axes.push(self.axis(name, values)?);
         }
         self.check(&axes)?;
+        let exclude = filters(&self.exclude)?;
+        exclude
+            .iter()
+            .try_for_each(|filter| is_there(&axes, filter))?;
         let schedule = &self.schedule;
         let reference = match &self.reference {
             Some(text) => filter(text)?,
@@ -92,7 +96,7 @@ impl PlanFlags {
             axes,
             variants: Vec::new(),
             include: filters(&self.include)?,
-            exclude: filters(&self.exclude)?,
+            exclude,
             order: schedule.order,
             seed: schedule.order_seed,
             repeats: self.rules.repeat.get(),
@@ -200,6 +204,22 @@ fn named(models: &[PathBuf]) -> Result<(Vec<String>, BTreeMap<String, ModelFiles
         names.push(name);
     }
     Ok((names, files))
+}
+
+/// A filter that fits no case is a slip of the finger.
+fn is_there(axes: &[Axis], filter: &Filter) -> Result<(), CommandError> {
+    for (name, values) in filter {
+        let axis = axes.iter().find(|axis| axis.name == *name);
+        let known = axis.map_or(&[][..], |axis| axis.values.as_slice());
+        if let Some(missing) = values.iter().find(|value| !known.contains(value)) {
+            let what = format!("no case has {name}={missing}");
+            return Err(CommandError::usage(what).hint(match known {
+                [] => format!("`{name}` is not among the axes of this sweep"),
+                known => format!("{name} is one of {}", known.join(", ")),
+            }));
+        }
+    }
+    Ok(())
 }
 
 fn names_of(text: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! A sweep as asked for: axes and how they combine, rules, and what ends it early.
 //!
-//! A plan file ([`file`]) and flags make the same [`Definition`]; [`expand`] makes points of it, and
+//! A plan file ([`mod@file`]) and flags make the same [`Definition`]; [`expand`] makes points of it, and
 //! [`resolve`] makes cases of points once the boards are known.
 
 pub mod align;
