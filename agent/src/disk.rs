@@ -7,11 +7,12 @@ use std::path::Path;
 
 /// Makes a folder for this user alone, and refuses one that belongs to somebody else.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
+    let made = fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(path)?;
-    let found = fs::symlink_metadata(path)?;
+        .create(path);
+    made.map_err(at(path))?;
+    let found = fs::symlink_metadata(path).map_err(at(path))?;
     let uid = nix::unistd::geteuid().as_raw();
     if !found.is_dir() || found.uid() != uid {
         let text = format!("{} is not a folder of user {uid}", path.display());
@@ -23,12 +24,9 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Time of the last change, in nanoseconds since 1970.
-pub(crate) fn modified_ns(found: &fs::Metadata) -> i64 {
-    found
-        .mtime()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(found.mtime_nsec())
+/// Says of an error which file it is about.
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |why| io::Error::new(why.kind(), format!("{}: {why}", path.display()))
 }
 
 /// Writes a file beside its place, makes it durable, and moves it there.

@@ -7,14 +7,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-use edgedyno_shared::folders::AgentFolders;
+use edgedyno_shared::folders::{AgentFolders, TAKEN_EXIT};
 use edgedyno_sys::kernel::process::inherited_fd;
 use tracing::Level;
 use tracing::subscriber::set_global_default;
 
 use crate::args::{self, Command, HELP, Serve};
 use crate::daemon::relay;
-use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE};
+use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError};
 use crate::disk;
 use crate::worker;
 use crate::worker::spawn::SelfExec;
@@ -64,7 +64,11 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
                 tracing::error!("{why}");
             }
             say(&format!("error: {why}\n"));
-            ExitCode::from(AGENT_FAILED)
+            match why.kind() {
+                // Whoever started it then looks for the one that is there.
+                io::ErrorKind::AddrInUse if in_log => ExitCode::from(TAKEN_EXIT),
+                _ => ExitCode::from(AGENT_FAILED),
+            }
         }
     }
 }
@@ -95,14 +99,39 @@ fn serve(how: Serve, leading: Vec<OsString>) -> io::Result<()> {
         Serve::OnDemandRelay => Some(RELAY_PATIENCE),
     };
     if patience.is_some() {
+        // An emulator keeps descriptors of its own among ours.
+        if exec.prefix.is_empty() {
+            forget_descriptors();
+        }
         // Fails where this process leads a session already, which is what is wanted.
         let _ = nix::unistd::setsid();
     }
     log_to(&folders, patience.is_some())?;
     serve::run(folders, exec, patience).map_err(|why| {
         let hint = why.hint().map(|hint| format!("\nhint: {hint}"));
-        io::Error::other(format!("{why}{}", hint.unwrap_or_default()))
+        let kind = match why {
+            StartError::Taken { .. } => io::ErrorKind::AddrInUse,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, format!("{why}{}", hint.unwrap_or_default()))
     })
+}
+
+/// Closes what the command that started this daemon had open: a pipe kept by a daemon would never end for
+/// whoever reads it. Nothing of this process is open yet but its standard streams.
+fn forget_descriptors() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let numbers: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2)
+        .collect();
+    for number in numbers {
+        // One of them was the listing itself, and is closed by now.
+        let _ = nix::unistd::close(number);
+    }
 }
 
 /// A daemon nobody watches writes its log beside its state; a service leaves it to its manager.

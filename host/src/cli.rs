@@ -24,6 +24,7 @@ const EXAMPLES: &str = "\
 examples:
   edgedyno demo                     measure two networks on this machine, nothing to prepare
   edgedyno run model.onnx           measure a model
+  edgedyno sweep plan.toml          measure many cases
   edgedyno summary last             show the newest run again
   edgedyno get last latency_p50_ms  one figure, for scripts";
 
@@ -61,6 +62,10 @@ enum Command {
     Demo(cmd::demo::DemoArgs),
     /// Measure a model
     Run(Box<cmd::run::RunArgs>),
+    /// Measure many cases: a plan file, or a model over axes
+    Sweep(Box<cmd::sweep::SweepArgs>),
+    /// Measure the plan of a stored run again
+    Rerun(cmd::rerun::RerunArgs),
     /// Look into a model file, or make one
     Model(cmd::model::ModelArgs),
     /// Show what a run came to
@@ -75,6 +80,8 @@ enum Command {
     Explain(cmd::explain::ExplainArgs),
     /// Print trials one by one
     Records(cmd::records::RecordsArgs),
+    /// Show a run at its beginning, middle and end
+    Windows(cmd::windows::WindowsArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
     /// Say what the tool costs on a board, and how small a difference can be seen there
@@ -91,19 +98,34 @@ pub fn main() -> Exit {
         Err(refused) => return refuse(&refused, words.iter().any(|word| word == "--json")),
     };
     log(cli.global.verbose);
-    match dispatch(&cli) {
+    let exit = match dispatch(&cli) {
         Ok(exit) => exit,
         Err(failed) => {
             error::show(&failed, cli.global.json);
             failed.exit
         }
+    };
+    match print::fault() {
+        Some(why) => Exit::of_all([exit, unwritten(why)]),
+        None => exit,
     }
+}
+
+/// Half a result looks like a whole one to whoever reads the file.
+fn unwritten(why: std::io::Error) -> Exit {
+    let failed = CommandError::usage("the result could not be written to standard output")
+        .because(why)
+        .hint("what was measured is stored: print it again with `edgedyno summary last`");
+    error::show(&failed, false);
+    failed.exit
 }
 
 fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         Command::Demo(args) => cmd::demo::run(args, &cli.global),
         Command::Run(args) => cmd::run::run(args, &cli.global),
+        Command::Sweep(args) => cmd::sweep::run(args, &cli.global),
+        Command::Rerun(args) => cmd::rerun::run(args, &cli.global),
         Command::Model(args) => cmd::model::run(args, &cli.global),
         Command::Summary(args) => cmd::summary::run(args, &cli.global),
         Command::Runtime(args) => cmd::runtime::run(args, &cli.global),
@@ -111,6 +133,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Get(args) => cmd::get::run(args, &cli.global),
         Command::Explain(args) => cmd::explain::run(args, &cli.global),
         Command::Records(args) => cmd::records::run(args, &cli.global),
+        Command::Windows(args) => cmd::windows::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
         Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),
@@ -198,7 +221,10 @@ mod tests {
         }
         let mut root = Cli::command().term_width(100);
         root.build();
-        for command in root.get_subcommands().filter(|c| !c.is_hide_set()) {
+        for command in root
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+        {
             section(command, "edgedyno", &mut out);
         }
         out

@@ -8,36 +8,54 @@ use serde_json::{Value, json};
 
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
+use crate::findings::Rule;
 use crate::model::info::ModelInfo;
 use crate::model::make::{Made, NETWORKS, Network};
+use crate::plan::answer::Answer;
+use crate::plan::goal::{Figure, Goal};
 use crate::runtime::cache::Installed;
 use crate::runtime::listing::{Listing, Verdict};
+use crate::stats::windows::{Windows, fps};
 use crate::store::rows::RunRow;
 use crate::store::{Result, Store};
+use crate::summary::best::Best;
+use crate::summary::windows::Variant;
 use crate::summary::{CaseSummary, to_json};
 use crate::ui::demo::Shown;
 
-/// `runs list --json`, `runs show --json`.
+/// `runs list --json`.
 pub fn runs(store: &Store, runs: &[RunRow]) -> Result<Value> {
-    let one = |run: &RunRow| -> Result<Value> {
-        let (cases, done) = (store.cases(&run.id)?, store.done_keys(&run.id)?);
-        Ok(json!({
-            "id": run.id.0,
-            "created": utc(run.created_unix_ns),
-            "created_unix_ns": run.created_unix_ns,
-            "command": run.command,
-            "argv": run.argv,
-            "status": run.status,
-            "tags": run.tags,
-            "tool_version": run.tool_version,
-            "cases_count": cases.len(),
-            "attempts_count": done.len(),
-        }))
-    };
+    let runs = runs.iter().map(|run| describe_run(store, run));
     Ok(json!({
         "document": "edgedyno/runs/1",
         "store": store.dir(),
-        "runs": runs.iter().map(one).collect::<Result<Vec<_>>>()?,
+        "runs": runs.collect::<Result<Vec<_>>>()?,
+    }))
+}
+
+fn describe_run(store: &Store, run: &RunRow) -> Result<Value> {
+    let (cases, attempts) = store.counts(&run.id)?;
+    Ok(json!({
+        "id": run.id.0,
+        "created": utc(run.created_unix_ns),
+        "created_unix_ns": run.created_unix_ns,
+        "command": run.command,
+        "argv": run.argv,
+        "status": run.status,
+        "tags": run.tags,
+        "tool_version": run.tool_version,
+        "cases_count": cases,
+        "attempts_count": attempts,
+    }))
+}
+
+/// `runs show --json`: one run and every field of its cases.
+pub fn run(store: &Store, run: &RunRow, cases: &[CaseSummary]) -> Result<Value> {
+    Ok(json!({
+        "document": "edgedyno/run/1",
+        "store": store.dir(),
+        "run": describe_run(store, run)?,
+        "cases": get_all(&run.id, cases)["cases"],
     }))
 }
 
@@ -46,6 +64,19 @@ pub fn explain(fields: &[&Field]) -> Value {
     json!({
         "document": "edgedyno/explain/1",
         "fields": fields.iter().map(|field| describe(field)).collect::<Vec<_>>(),
+    })
+}
+
+/// `explain --json` of a finding.
+pub fn explain_finding(rule: &Rule) -> Value {
+    json!({
+        "document": "edgedyno/explain/1",
+        "fields": [],
+        "findings": [{
+            "code": rule.code,
+            "level": rule.level.name(),
+            "meaning": rule.meaning,
+        }],
     })
 }
 
@@ -80,6 +111,26 @@ pub fn get(run: &RunId, field: &Field, cases: &[CaseSummary]) -> Value {
     })
 }
 
+/// `get --json` without a field: every field of one or more cases.
+pub fn get_all(run: &RunId, cases: &[CaseSummary]) -> Value {
+    let fields = |summary: &CaseSummary| -> serde_json::Map<String, Value> {
+        let value = |field: &Field| (field.name.to_owned(), Value::from(&(field.get)(summary)));
+        crate::fields::all().map(value).collect()
+    };
+    let case = |summary: &CaseSummary| {
+        json!({
+            "case": summary.key.to_string(),
+            "simulated": summary.simulated,
+            "fields": fields(summary),
+        })
+    };
+    json!({
+        "document": "edgedyno/get_all/1",
+        "run": run.0,
+        "cases": cases.iter().map(case).collect::<Vec<_>>(),
+    })
+}
+
 /// `export --json`: which files were written.
 pub fn exported(run: &RunId, format: &str, output: &Output) -> Value {
     let files = output.written().iter();
@@ -100,6 +151,82 @@ pub fn demo(shown: &Shown<'_>) -> Value {
         "networks": shown.networks,
         "cases": to_json(shown.cases)["cases"],
         "left_out": shown.left_out,
+    })
+}
+
+/// `sweep --json`: every case in full, and the best of them.
+pub fn sweep(
+    run: &RunRow,
+    cases: &[CaseSummary],
+    best: &[Best],
+    answer: Option<&(Goal, Answer)>,
+) -> Value {
+    json!({
+        "document": "edgedyno/sweep/1",
+        "run": run.id.0,
+        "status": run.status,
+        "cases": to_json(cases)["cases"],
+        "best": best.iter().map(Best::to_json).collect::<Vec<_>>(),
+        "answer": answer.map(|(goal, answer)| answered(goal, answer)),
+    })
+}
+
+/// What a search came to; values are in milliseconds or hertz.
+fn answered(goal: &Goal, answer: &Answer) -> Value {
+    let unit = |value: f64| match goal.objective {
+        Figure::Rate => value,
+        Figure::Mean | Figure::Quantile(_) => value / 1e6,
+    };
+    let contenders = answer.contenders.iter().map(|contender| {
+        json!({
+            "case": contender.case.to_string(),
+            "value": unit(contender.value),
+            "needs": contender.needs,
+        })
+    });
+    json!({
+        "goal": goal.text,
+        "case": answer.best.map(|(case, _)| case.to_string()),
+        "value": answer.best.map(|(_, value)| unit(value)),
+        "contenders": contenders.collect::<Vec<_>>(),
+    })
+}
+
+/// `windows --json`: figures of each case by name, and of each of its repeats.
+pub fn windows(run: &RunId, variants: &[Variant]) -> Value {
+    let one = |windows: &Windows| {
+        let [lo, mid, hi] = windows.at;
+        json!({
+            "global_fps": fps(windows.global_ms),
+            "global_ms": windows.global_ms,
+            "total_ms": windows.total_ms,
+            "total_frames": windows.frames,
+            "phase1_ms": windows.phase1_ms,
+            "ms_lo": lo.ms,
+            "ms_mid": mid.ms,
+            "ms_hi": hi.ms,
+            "fps_lo": fps(lo.ms),
+            "fps_mid": fps(mid.ms),
+            "fps_hi": fps(hi.ms),
+            "frame_lo": lo.frame,
+            "frame_mid": mid.frame,
+            "frame_hi": hi.frame,
+            "drift_ms_per_1000": windows.drift_ms_per_1000,
+            "trace": windows.trace.iter().map(|(at, ms)| json!([at, ms])).collect::<Vec<_>>(),
+        })
+    };
+    let variants = variants.iter().map(|variant| {
+        let repeats = variant.repeats.iter().map(|(repeat, windows)| {
+            let mut value = one(windows);
+            value["repeat"] = (*repeat).into();
+            value
+        });
+        json!({ "name": variant.name, "repeats": repeats.collect::<Vec<_>>() })
+    });
+    json!({
+        "document": "edgedyno/windows/1",
+        "run": run.0,
+        "variants": variants.collect::<Vec<_>>(),
     })
 }
 

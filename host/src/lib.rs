@@ -13,6 +13,7 @@ pub mod fields;
 pub mod findings;
 #[cfg(test)]
 mod golden;
+pub mod guard;
 pub mod model;
 pub mod near;
 pub mod options;

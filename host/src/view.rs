@@ -7,7 +7,7 @@ use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::Pass;
 
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow};
-use crate::store::{RepeatRow, Result, Store, StoreError};
+use crate::store::{RepeatRow, Result, Store};
 
 /// A case with all its repeats.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,14 +104,7 @@ impl RunView {
 
 impl CaseView {
     pub fn read(store: &Store, run: &RunId, case: Sha256) -> Result<Self> {
-        let entry = store
-            .cases(run)?
-            .into_iter()
-            .find(|entry| entry.key == case);
-        let entry = entry.ok_or_else(|| StoreError::NoSuchCase {
-            run: run.0.clone(),
-            case: case.to_string(),
-        })?;
+        let entry = store.case(run, case)?;
         RunView::read(store, run)?.case(store, &entry)
     }
 

@@ -21,3 +21,10 @@ pub struct ArtifactPart {
     pub number: u32,
     pub bytes: Vec<u8>,
 }
+
+/// The name of a tensor's file, without its ending: a model's names may hold what separates folders, or
+/// begin like a hidden file.
+pub fn file_stem(tensor: &str) -> String {
+    let name = tensor.replace(['/', '\\'], "_");
+    name.trim_start_matches('.').to_owned()
+}

@@ -9,6 +9,9 @@ pub const STATE_VARIABLE: &str = "EDGEDYNO_AGENT_STATE";
 /// The service's socket, tried first unless the state folder was moved.
 pub const SERVICE_SOCKET: &str = "/run/edgedyno/agent.sock";
 
+/// How a daemon ends that found another one in its state folder.
+pub const TAKEN_EXIT: u8 = 11;
+
 /// Folders of one daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFolders {
@@ -33,6 +36,8 @@ impl AgentFolders {
     ) -> Result<Self, NoStateFolder> {
         let get = |name| get(name).filter(|value: &OsString| !value.is_empty());
         let moved = get(STATE_VARIABLE).map(PathBuf::from);
+        // The same words mean another folder elsewhere, and its arenas are named after it.
+        let moved = moved.map(|path| std::path::absolute(&path).unwrap_or(path));
         let state = moved
             .clone()
             .map_or_else(|| default_state(get("XDG_STATE_HOME"), get("HOME")), Ok)?;
@@ -96,6 +101,14 @@ mod tests {
         let c = folders(&[("HOME", "/c")]).unwrap();
         let d = folders(&[("HOME", "/d")]).unwrap();
         assert_ne!(c.runtime, d.runtime);
+    }
+
+    #[test]
+    fn a_relative_folder_is_that_of_the_place_where_it_was_said() {
+        let here = folders(&[("EDGEDYNO_AGENT_STATE", "a")]).unwrap();
+        assert_eq!(here.state, std::env::current_dir().unwrap().join("a"));
+        let there = folders(&[("EDGEDYNO_AGENT_STATE", "/tmp/a")]).unwrap();
+        assert_ne!(here.runtime, there.runtime);
     }
 
     #[test]

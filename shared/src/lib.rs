@@ -9,6 +9,7 @@ pub mod artifact;
 pub mod case;
 pub mod columns;
 pub mod device;
+pub mod file_mark;
 pub mod folders;
 pub mod ids;
 pub mod order;

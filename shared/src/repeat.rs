@@ -188,6 +188,8 @@ pub struct OutputCheck {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
     pub max_abs_error_bits: u64,
+    /// Largest less smallest finite value of the reference.
+    pub reference_range_bits: u64,
     /// None when one side is all zero.
     pub cosine_bits: Option<u64>,
 }

@@ -40,7 +40,15 @@ pub const FILTERS: &[(&str, &str)] = &[
 pub fn redact(text: &str) -> String {
     static RULES: OnceLock<Vec<(Regex, &str)>> = OnceLock::new();
     let rules = RULES.get_or_init(|| compile(FILTERS));
-    apply(rules, text)
+    let mut text = text.to_owned();
+    // A replacement can be what another number needed beside it: `0%0B`.
+    loop {
+        let once = apply(rules, &text);
+        if once == text {
+            return text;
+        }
+        text = once;
+    }
 }
 
 /// [`redact`] for a table: after it, columns differ in width from run to run, so runs of blanks and
@@ -119,6 +127,11 @@ mod tests {
             redact_table(table),
             "case  p50\n───  ───\nthreads=1  [n] ms\n"
         );
+    }
+
+    #[test]
+    fn numbers_side_by_side_are_all_redacted() {
+        assert_eq!(redact("0%0B "), "[n]%[n]B ");
     }
 
     proptest! {

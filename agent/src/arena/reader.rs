@@ -31,7 +31,10 @@ pub fn create(path: &Path) -> io::Result<File> {
 pub struct ArenaReader {
     file: File,
     layout: Layout,
+    /// Slots that the worker may use again.
     consumed: u64,
+    /// Slots read, and not yet known to be safe elsewhere beyond `consumed`.
+    taken: u64,
     reads: u64,
 }
 
@@ -55,6 +58,7 @@ impl ArenaReader {
             file,
             layout: Layout::new(columns),
             consumed,
+            taken: consumed,
             reads: 0,
         }
     }
@@ -72,7 +76,8 @@ impl ArenaReader {
         self.reads
     }
 
-    /// Appends all slots published since to `out`, checked; they stay in the ring until [`Self::release`].
+    /// Appends all slots published since the last release to `out`, checked. They stay in the ring, and
+    /// are taken again, until [`Self::release`]: what could not be put away is not lost.
     pub fn take(&mut self, out: &mut Vec<i64>) -> Result<u64, ArenaError> {
         self.reads += 1;
         let published = self.published()?;
@@ -98,14 +103,15 @@ impl ArenaReader {
         for slot in out[from..].chunks_exact_mut(self.layout.columns()) {
             check_slot(slot);
         }
-        self.consumed = published;
+        self.taken = published;
         Ok(published - consumed)
     }
 
     /// Lets the worker reuse what was taken, once it is safe elsewhere.
-    pub fn release(&self) -> io::Result<()> {
+    pub fn release(&mut self) -> io::Result<()> {
         // The slots are read before the worker sees that it may use them again.
         fence(Ordering::Release);
+        self.consumed = self.taken;
         self.file
             .write_all_at(&self.consumed.to_le_bytes(), CONSUMED as u64 * 8)
     }
@@ -218,6 +224,28 @@ mod tests {
             let fits = (7..=7 + Layout::new(4).ring_slots()).contains(&published);
             prop_assert_eq!(taken.is_ok(), fits);
         }
+    }
+
+    #[test]
+    fn what_was_not_released_is_taken_again() {
+        let (_folder, file) = arena();
+        let mut writer = ArenaWriter::open(file.as_fd(), 4).unwrap();
+        let mut reader = ArenaReader::new(file, 4, 0);
+        let mut publish = |at: i64| {
+            writer.reserve();
+            writer.publish(Role::Measure, Nanos(at), Nanos(at), 0, &[]);
+        };
+        publish(1);
+        // As when the sealed file has no room.
+        assert_eq!(reader.take(&mut Vec::new()).unwrap(), 1);
+        publish(2);
+        let mut out = Vec::new();
+        assert_eq!(reader.take(&mut out).unwrap(), 2);
+        reader.release().unwrap();
+        publish(3);
+        assert_eq!(reader.take(&mut out).unwrap(), 1);
+        let starts: Vec<i64> = out.chunks_exact(4).map(|slot| slot[1]).collect();
+        assert_eq!(starts, [1, 2, 3]);
     }
 
     #[test]

@@ -86,11 +86,18 @@ impl Sealed {
                     self.near_bytes += bytes.len() as u64;
                     return Ok(());
                 }
-                // A full tmpfs: take back what was written of it and go on on the disk.
-                Err(why) if why.kind() == io::ErrorKind::StorageFull => {
+                Err(why) => {
+                    // Half a slot would shift all that follow.
                     self.near.set_len(self.near_bytes)?;
+                    let is_full = matches!(
+                        why.kind(),
+                        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                    );
+                    // A full tmpfs: go on on the disk.
+                    if !is_full {
+                        return Err(why);
+                    }
                 }
-                Err(why) => return Err(why),
             }
         }
         self.append_far(&bytes)
@@ -107,7 +114,10 @@ impl Sealed {
             self.far = Some(file);
         }
         let far = self.far.as_mut().expect("opened above");
-        far.write_all(bytes)?;
+        if let Err(why) = far.write_all(bytes) {
+            far.set_len(self.far_bytes)?;
+            return Err(why);
+        }
         self.far_bytes += bytes.len() as u64;
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Backends: each is one way to run a model. The list below is the only place that names them.
+//! Backends: each is one way to run a model. The list below is the only place of the agent
+//! that knows them all; the host knows by name only `onnxruntime`, which it prefers and can install.
 //!
 //! A worker goes through the traits in order: [`Backend::open`] loads the library, [`Runtime::load`]
 //! the model, [`Model::bind`] fixes inputs and outputs, and then the timed loop calls [`Runner::run`].

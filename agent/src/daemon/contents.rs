@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame;
@@ -30,7 +30,12 @@ impl Contents {
         disk::private_folder(&folder)?;
         let mut known = BTreeMap::new();
         for name in disk::names(&folder, ".map")? {
-            let bytes = fs::read(folder.join(&name))?;
+            let path = folder.join(&name);
+            let bytes = match fs::read(&path) {
+                // Nothing that was put here by an agent.
+                Err(why) if why.kind() == io::ErrorKind::IsADirectory => continue,
+                bytes => bytes.map_err(disk::at(&path))?,
+            };
             let map = bytes
                 .strip_prefix(&schema_hash())
                 .map(|rest| frame::decode::<ContentMap>(0, rest));
@@ -39,7 +44,7 @@ impl Contents {
                 Some(Ok(map)) if map.files.iter().all(|file| check(file).is_ok()) => {
                     drop(known.insert(map.sha256, map))
                 }
-                _ => disk::remove(&folder.join(&name))?,
+                _ => disk::remove(&path)?,
             }
         }
         Ok(Self { folder, known })
@@ -103,12 +108,7 @@ fn check(file: &MappedFile) -> Result<(), Failure> {
             format!("{} cannot be read: {why}", file.path),
         )
     })?;
-    let modified = disk::modified_ns(&found);
-    let same = found.dev() == file.device
-        && found.ino() == file.inode
-        && found.len() == file.bytes
-        && modified == file.modified_ns;
-    if same {
+    if FileMark::of(&found) == file.mark {
         return Ok(());
     }
     let detail = format!("{} changed since its hash was taken", file.path);

@@ -42,20 +42,25 @@ pub async fn run(daemon: Rc<Daemon>) {
             daemon.wake.notified().await;
             continue;
         };
-        let Some(_lock) = room_and_right(&daemon, &queued).await else {
+        let Some(_lock) = room_and_right(&daemon).await else {
             continue;
         };
+        let alone = daemon.vendor_code.lock().await;
         match hand_over(&daemon, &queued) {
             Ok(true) => daemon.tell(queued.store, News::Sealed),
             Ok(false) => one(&daemon, queued).await,
-            Err(why) => wait_for_room(&daemon, &queued, &why).await,
+            Err(why) => {
+                drop(alone);
+                wait_for_room(&daemon, &why).await;
+            }
         }
     }
 }
 
 /// Says what is in the way, and gives it time to pass.
-async fn wait(daemon: &Daemon, queued: &Queued, why: Failure) {
-    daemon.tell(queued.store, News::Event(Event::Waiting(why)));
+async fn wait(daemon: &Daemon, why: Failure) {
+    // Everybody whose order stands in this queue waits, not only whose order is first.
+    daemon.tell_queued(&Event::Waiting(why));
     sleep(RETRY).await;
 }
 
@@ -64,14 +69,14 @@ fn no_room(text: String) -> Failure {
         .hint("free room in the agent's runtime and state folders; it goes on by itself then")
 }
 
-async fn wait_for_room(daemon: &Daemon, queued: &Queued, why: &io::Error) {
+async fn wait_for_room(daemon: &Daemon, why: &io::Error) {
     tracing::warn!("a repeat waits: {why}");
     let text = format!("the board has no room for a repeat: {why}");
-    wait(daemon, queued, no_room(text)).await;
+    wait(daemon, no_room(text)).await;
 }
 
 /// Waits for room in the spool and for the right to measure; `None` when the queue changed meanwhile.
-async fn room_and_right(daemon: &Daemon, queued: &Queued) -> Option<MeasureLock> {
+async fn room_and_right(daemon: &Daemon) -> Option<MeasureLock> {
     let obstacle = match daemon.spool.load() {
         Ok((bytes, _)) if bytes <= spool::QUOTA => match take_right(daemon) {
             Ok(Some(lock)) => return Some(lock),
@@ -90,7 +95,7 @@ async fn room_and_right(daemon: &Daemon, queued: &Queued) -> Option<MeasureLock>
         }
         Err(why) => no_room(format!("the spool cannot be read: {why}")),
     };
-    wait(daemon, queued, obstacle).await;
+    wait(daemon, obstacle).await;
     None
 }
 
@@ -113,7 +118,8 @@ async fn one(daemon: &Daemon, queued: Queued) {
         stage: Stage::Spawn,
         cancel,
     });
-    daemon.tell(queued.store, News::Event(Event::Started(key.clone())));
+    // To all who wait: another's repeat has begun, and theirs has not.
+    daemon.tell_queued(&Event::Started(key.clone()));
     let header = repeat_folder::header(queued.store, daemon.boot, key);
     let sealed = match folder_for(daemon, &header) {
         Ok((mut folder, on_disk)) => {
@@ -122,7 +128,7 @@ async fn one(daemon: &Daemon, queued: Queued) {
             true
         }
         Err(why) => {
-            wait_for_room(daemon, &queued, &why).await;
+            wait_for_room(daemon, &why).await;
             false
         }
     };
@@ -157,10 +163,20 @@ fn folder_for(daemon: &Daemon, header: &SegmentHeader) -> io::Result<(RepeatFold
         Ok(folder) => Ok((folder, !is_tmpfs(&memory))),
         Err(why) => {
             tracing::warn!("no arena in {}: {why}", memory.display());
-            // What was begun there is nobody's.
-            let _ = std::fs::remove_dir_all(memory.join(&stem));
-            Ok((RepeatFolder::create(&disk, &spill, header)?, true))
+            clear_begun(&memory.join(&stem), &why);
+            let on_disk = RepeatFolder::create(&disk, &spill, header);
+            Ok((
+                on_disk.inspect_err(|why| clear_begun(&disk.join(&stem), why))?,
+                true,
+            ))
         }
+    }
+}
+
+/// Removes what a folder that could not be made had already: half of one would pass for a left-over.
+fn clear_begun(path: &Path, why: &io::Error) {
+    if why.kind() != io::ErrorKind::AlreadyExists {
+        let _ = std::fs::remove_dir_all(path);
     }
 }
 
@@ -300,7 +316,7 @@ async fn seal(
         };
         tracing::warn!("a finished repeat cannot be written to the spool: {why}");
         let text = format!("a finished repeat cannot be written on the board: {why}");
-        wait(daemon, queued, no_room(text)).await;
+        wait(daemon, no_room(text)).await;
     }
     // Taken out of queue and tmpfs; what cannot be removed is recognised at the next start.
     if let Err(why) = daemon.queue.borrow_mut().remove(queued.number) {

@@ -40,7 +40,12 @@ impl Queue {
         };
         for name in disk::names(&queue.folder, ".order")? {
             let path = queue.folder.join(&name);
-            match fs::read(&path).ok().and_then(|bytes| parse(&name, &bytes)) {
+            let bytes = match fs::read(&path) {
+                // Nothing that was put here by an agent.
+                Err(why) if why.kind() == io::ErrorKind::IsADirectory => continue,
+                bytes => bytes.map_err(disk::at(&path))?,
+            };
+            match parse(&name, &bytes) {
                 Some(entry) => {
                     queue.next = entry.number + 1;
                     queue.entries.push(entry);

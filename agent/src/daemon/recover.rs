@@ -1,5 +1,6 @@
 //! What an earlier daemon left behind: repeats whose worker died with it.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -13,6 +14,9 @@ use super::repeat_folder::RepeatFolder;
 use super::state::Daemon;
 use crate::disk;
 
+/// Ends the names of folders that nobody can read.
+const SET_ASIDE: &str = ".bad";
+
 /// Hands over every left-over repeat as an attempt that ended with its agent; returns how many.
 pub fn run(daemon: &Daemon) -> io::Result<u32> {
     daemon.spool.tidy()?;
@@ -20,7 +24,7 @@ pub fn run(daemon: &Daemon) -> io::Result<u32> {
     for base in daemon.repeat_folders() {
         for name in disk::names(&base, "")? {
             let path = base.join(&name);
-            if !path.join("log").exists() {
+            if name.ends_with(SET_ASIDE) || !path.join("log").exists() {
                 continue;
             }
             match one(daemon, &path) {
@@ -34,9 +38,18 @@ pub fn run(daemon: &Daemon) -> io::Result<u32> {
 }
 
 /// Hands over one left-over repeat. Its finished trials are kept: those in the sealed file, and those
-/// still in the ring.
+/// still in the ring. A folder that does not say whose it is is set aside: it must not stand in the way
+/// of its order for ever.
 pub fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
-    let (folder, header) = RepeatFolder::reopen(path, &daemon.folders.state.join("spill"))?;
+    let reopened = RepeatFolder::reopen(path, &daemon.folders.state.join("spill"));
+    let (folder, header) = match reopened {
+        Ok(reopened) => reopened,
+        Err(why) if passes(&why) => return Err(why),
+        Err(why) => {
+            tracing::error!("{} cannot be read and is set aside: {why}", path.display());
+            return set_aside(path);
+        }
+    };
     let queued = {
         let queue = daemon.queue.borrow();
         let own = |entry: &&Queued| entry.store == header.store && entry.order.key == header.key;
@@ -45,7 +58,7 @@ pub fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
     if !is_spooled(daemon, &header)? {
         let outcome = Outcome::Failed {
             stage: stage_of(&folder)?,
-            failure: restarted(),
+            failure: restarted(&folder),
         };
         let header = SegmentHeader {
             boot: daemon.boot,
@@ -87,8 +100,37 @@ fn stage_of(folder: &RepeatFolder) -> io::Result<Stage> {
     Ok(spans.last().map_or(Stage::Spawn, after))
 }
 
-fn restarted() -> Failure {
-    let detail = "the agent ended while this repeat ran, and its worker with it; what stands at its end \
-                  was read when the agent came back";
+/// Room, rights and descriptors may be there later; what is wrong in the folder itself stays so.
+fn passes(why: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, OutOfMemory, PermissionDenied, QuotaExceeded, StorageFull};
+    let by_kind = matches!(
+        why.kind(),
+        StorageFull | QuotaExceeded | PermissionDenied | OutOfMemory | NotFound
+    );
+    let descriptors = [nix::libc::EMFILE, nix::libc::ENFILE];
+    by_kind || why.raw_os_error().is_some_and(|e| descriptors.contains(&e))
+}
+
+fn set_aside(path: &Path) -> io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(SET_ASIDE);
+    // An earlier one under the same key would keep this one from being moved.
+    match fs::remove_dir_all(&aside) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        _ => {}
+    }
+    fs::rename(path, &aside)
+}
+
+fn restarted(folder: &RepeatFolder) -> Failure {
+    let lost = if folder.has_unreadable_trials() {
+        "; trials it had measured are lost, because how wide they are is not known any more"
+    } else {
+        ""
+    };
+    let detail = format!(
+        "the agent ended while this repeat ran, and its worker with it; what stands at its end was read \
+         when the agent came back{lost}"
+    );
     Failure::new(FailureCode::AgentRestarted, detail)
 }

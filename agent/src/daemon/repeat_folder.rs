@@ -107,6 +107,12 @@ impl RepeatFolder {
             .filter(|columns| (1..=MAX_COLUMNS).contains(columns))
     }
 
+    /// Whether trials were sealed and nobody can say any more where one ends.
+    pub fn has_unreadable_trials(&self) -> bool {
+        let sealed = fs::metadata(self.path.join("sealed")).map_or(0, |found| found.len());
+        self.columns().is_none() && sealed > 0
+    }
+
     /// The arena, to be inherited by the worker.
     pub fn arena(&self) -> io::Result<File> {
         OpenOptions::new()
@@ -123,10 +129,15 @@ impl RepeatFolder {
         Sealed::open(&self.path.join("sealed"), &self.spill)
     }
 
-    /// Appends a record; never called while a window is open.
+    /// Appends a record, whole or not at all; never called while a window is open.
     pub fn log(&mut self, record: &Record) -> io::Result<()> {
         let frame = record.to_frame(self.logged).map_err(io::Error::other)?;
-        frame::write_blocking(&mut self.log, &frame)?;
+        let before = self.log.metadata()?.len();
+        if let Err(why) = frame::write_blocking(&mut self.log, &frame) {
+            // Behind half a frame no other could be read.
+            self.log.set_len(before)?;
+            return Err(why);
+        }
         self.logged += 1;
         Ok(())
     }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use edgedyno_shared::device::{RuntimeFacts, RuntimeFound, RuntimeVerdict};
+use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame};
@@ -31,10 +31,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct FileIdentity {
     path: PathBuf,
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified_ns: i64,
+    mark: FileMark,
 }
 
 /// What was learned of library files, kept between lives of the daemon.
@@ -145,11 +142,12 @@ async fn answer(
     if let Some(known) = known.filter(|k| k.backend == backend.name()) {
         return known.answer;
     }
-    if daemon.running.borrow().is_some() {
+    let Ok(_alone) = daemon.vendor_code.try_lock() else {
         let detail = format!("{}: not looked at while a repeat runs", path.display());
         return Err(Failure::new(FailureCode::Busy, detail).hint("ask again when it is over"));
-    }
-    let answer = probe(daemon, backend, path).await;
+    };
+    // What went wrong with the looking says nothing of the file, and is not remembered.
+    let answer = probe(daemon, backend, path).await?;
     let known = Known {
         backend: backend.name().into(),
         answer: answer.clone(),
@@ -158,18 +156,20 @@ async fn answer(
     answer
 }
 
-/// Asks a worker of its own, since opening a library runs its code; the hash is taken here.
+/// Asks a worker of its own, since opening a library runs its code; the hash is taken here. The inner result
+/// is what the file is.
 async fn probe(
     daemon: &Rc<Daemon>,
     backend: &'static dyn Backend,
     path: &Path,
-) -> Result<RuntimeFacts, Failure> {
+) -> Result<Result<RuntimeFacts, Failure>, Failure> {
     let ended = |why: &str| unavailable(path, &format!("opening it ended its process: {why}"));
     let asked = timeout(PROBE_LIMIT, ask_worker(daemon, backend.name(), path)).await;
     let mut facts = match asked {
         Err(_) => return Err(unavailable(path, "opening it took more than 30 s")),
         Ok(Err(why)) => return Err(ended(&why.to_string())),
-        Ok(Ok(answer)) => answer?,
+        Ok(Ok(Ok(facts))) => facts,
+        Ok(Ok(Err(refused))) => return Ok(Err(refused)),
     };
     let hashed = path.to_owned();
     let sha256 = tokio::task::spawn_blocking(move || hash_file(&hashed)).await;
@@ -178,7 +178,7 @@ async fn probe(
         .and_then(|hash| hash)
         .map_err(|why| unavailable(path, &why.to_string()))?;
     facts.sha256 = Some(sha256);
-    Ok(facts)
+    Ok(Ok(facts))
 }
 
 async fn ask_worker(
@@ -222,13 +222,9 @@ fn unavailable(path: &Path, why: &str) -> Failure {
 }
 
 fn identity(path: &Path) -> io::Result<FileIdentity> {
-    let found = fs::metadata(path)?;
     Ok(FileIdentity {
         path: path.into(),
-        device: found.dev(),
-        inode: found.ino(),
-        bytes: found.len(),
-        modified_ns: disk::modified_ns(&found),
+        mark: FileMark::of(&fs::metadata(path)?),
     })
 }
 

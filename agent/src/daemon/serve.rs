@@ -16,7 +16,7 @@ use edgedyno_shared::units::Nanos;
 use edgedyno_sys::kernel::process::allowed_cpus;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Mutex, Notify, broadcast};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -160,6 +160,7 @@ fn assemble(folders: AgentFolders, exec: SelfExec) -> io::Result<Daemon> {
         contents: RefCell::new(Contents::open(&folders.state)?),
         runtimes: RefCell::new(Runtimes::open(&folders.state)),
         running: RefCell::new(None),
+        vendor_code: Mutex::new(()),
         retiring: Cell::new(false),
         sessions: Cell::new(0),
         wake: Notify::new(),

@@ -85,7 +85,14 @@ impl Session {
                 Some(_) => frame::LIMIT,
                 None => frame::LIMIT_BEFORE_AUTHENTICATION,
             };
-            let Some(frame) = frame::read(read, limit).await? else {
+            let frame = tokio::select! {
+                frame = frame::read(read, limit) => frame?,
+                // Without it nothing sealed would come any more: the host connects again.
+                () = ended(&mut self.replay) => {
+                    return Err(io::Error::other("what is spooled could not be sent on").into());
+                }
+            };
+            let Some(frame) = frame else {
                 return Ok(());
             };
             self.take(frame).await?;
@@ -204,6 +211,11 @@ impl Session {
         match queue.push(store, order) {
             Ok(()) => {
                 self.daemon.wake.notify_one();
+                if let Some(running) = self.daemon.running.borrow().as_ref() {
+                    // Its begin was told before this host listened.
+                    let started = Event::Started(running.key.clone());
+                    self.daemon.tell(store, News::Event(started));
+                }
                 OrderAnswer::Accepted
             }
             Err(why) => {
@@ -247,6 +259,14 @@ impl Session {
         }
         let detail = "only a local user of the agent's own account may name files on the board";
         Err(Failure::new(FailureCode::NotPermitted, detail))
+    }
+}
+
+/// Over when the task is; never without one.
+async fn ended(task: &mut Option<tokio::task::JoinHandle<()>>) {
+    match task {
+        Some(task) => drop(task.await),
+        None => std::future::pending().await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What sessions and executor of one daemon share. All of it lives on the main thread.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::hello::DaemonStatus;
 use edgedyno_shared::wire::request::{QueueEntry, QueueState};
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Mutex, Notify, broadcast, watch};
 
 use super::contents::Contents;
 use super::queue::Queue;
@@ -34,6 +35,9 @@ pub struct Daemon {
     pub contents: RefCell<Contents>,
     pub runtimes: RefCell<Runtimes>,
     pub running: RefCell<Option<Running>>,
+    /// Held by the one that has a worker run a vendor's code: a library that is looked at would disturb a
+    /// repeat.
+    pub vendor_code: Mutex<()>,
     /// Finish the running repeat, then leave.
     pub retiring: Cell<bool>,
     pub sessions: Cell<u32>,
@@ -124,6 +128,15 @@ impl Daemon {
     /// Tells whoever listens for this store; nobody listening is fine.
     pub fn tell(&self, store: StoreId, news: News) {
         let _ = self.news.send((store, news));
+    }
+
+    /// Tells every store with an order in the queue.
+    pub fn tell_queued(&self, event: &Event) {
+        let queue = self.queue.borrow();
+        let stores: BTreeSet<StoreId> = queue.entries().iter().map(|entry| entry.store).collect();
+        for store in stores {
+            self.tell(store, News::Event(event.clone()));
+        }
     }
 
     pub fn is_idle(&self) -> bool {

@@ -27,6 +27,7 @@ pub fn compare(output: &Tensor, reference: &Tensor) -> Option<Comparison> {
     if (output.dtype, &output.shape) != (reference.dtype, &reference.shape) {
         return None;
     }
+    let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut largest, mut dot, mut squares, mut reference_squares) = (0.0_f64, 0.0, 0.0, 0.0);
     for (a, b) in numbers(output).zip(numbers(reference)) {
         largest = largest.max(a.distance(b));
@@ -34,10 +35,14 @@ pub fn compare(output: &Tensor, reference: &Tensor) -> Option<Comparison> {
         dot += a * b;
         squares += a * a;
         reference_squares += b * b;
+        if b.is_finite() {
+            (lowest, highest) = (lowest.min(b), highest.max(b));
+        }
     }
     let norm = squares.sqrt() * reference_squares.sqrt();
     Some(Comparison {
         max_abs_error_bits: largest.to_bits(),
+        reference_range_bits: (highest - lowest).max(0.0).to_bits(),
         cosine_bits: (norm > 0.0).then(|| (dot / norm).to_bits()),
     })
 }
@@ -132,6 +137,18 @@ mod tests {
             (1.0, Some(0.96))
         );
         assert_eq!(figures(&floats(&[1.0]), &floats(&[0.0])), (1.0, None));
+    }
+
+    #[test]
+    fn the_range_is_that_of_the_finite_reference() {
+        let range = |reference: &[f32]| {
+            let output = floats(&vec![0.0; reference.len()]);
+            let compared = compare(&output, &floats(reference)).unwrap();
+            f64::from_bits(compared.reference_range_bits)
+        };
+        assert_eq!(range(&[3.0, f32::INFINITY, -1.0]), 4.0);
+        assert_eq!(range(&[2.0, 2.0]), 0.0);
+        assert_eq!(range(&[f32::NAN]), 0.0);
     }
 
     #[test]

@@ -26,6 +26,14 @@ pub struct Wanted {
 pub fn read_set(wanted: &[Wanted], files: &[InputFile], job: &Job) -> Result<Vec<Tensor>, Failure> {
     let names: Vec<&str> = wanted.iter().map(|w| w.name.as_str()).collect();
     for file in files {
+        if file.input.is_empty() && names.len() > 1 {
+            let detail = format!(
+                "a file without a name, and the model has {} inputs",
+                names.len()
+            );
+            let hint = format!("say whose it is: --input {}=FILE", names[0]);
+            return Err(invalid(detail).hint(hint));
+        }
         if !is_known(&file.input, &names) {
             return Err(invalid(format!(
                 "a file is for input `{}`, which the model lacks",
@@ -45,37 +53,6 @@ pub fn read_set(wanted: &[Wanted], files: &[InputFile], job: &Job) -> Result<Vec
                 (None, _) => Err(invalid(format!("no file for input `{}`", want.name))),
                 (Some(_), Some(_)) => Err(invalid(format!("two files for input `{}`", want.name))),
             }
-        })
-        .collect()
-}
-
-/// Reads the references that were given; an output without one has none.
-///
-/// # Errors
-/// [`FailureCode::InputInvalid`] when a reference names no output or does not fit its type and shape.
-pub fn read_references(outputs: &[Tensor], job: &Job) -> Result<Vec<Option<Tensor>>, Failure> {
-    let files = &job.order.outputs.reference;
-    let names: Vec<&str> = outputs.iter().map(|o| o.name.as_str()).collect();
-    if let Some(stray) = files.iter().find(|f| !is_known(&f.input, &names)) {
-        return Err(invalid(format!(
-            "a reference is for output `{}`, which the model lacks",
-            stray.input
-        ))
-        .hint(near::hint(&stray.input, &names)));
-    }
-    let wanted = |o: &Tensor| Wanted {
-        name: o.name.clone(),
-        dtype: o.dtype,
-        shape: o.shape.clone(),
-    };
-    outputs
-        .iter()
-        .map(|output| {
-            let mine = files
-                .iter()
-                .find(|f| f.input == output.name || f.input.is_empty());
-            mine.map(|file| read_tensor(&wanted(output), file, job))
-                .transpose()
         })
         .collect()
 }
@@ -107,12 +84,12 @@ pub(crate) fn shapes(inputs: &[&str], job: &Job) -> Result<Vec<NamedShape>, Fail
     Ok(shapes)
 }
 
-fn is_known(name: &str, names: &[&str]) -> bool {
+pub(super) fn is_known(name: &str, names: &[&str]) -> bool {
     // A file without a name is for a model with one input (or output) only.
     names.contains(&name) || (name.is_empty() && names.len() == 1)
 }
 
-fn path_of<'a>(file: &InputFile, job: &'a Job) -> Result<&'a Path, Failure> {
+pub(super) fn path_of<'a>(file: &InputFile, job: &'a Job) -> Result<&'a Path, Failure> {
     job.file(&file.sha256).map(|p| p.as_path()).ok_or_else(|| {
         Failure::new(
             FailureCode::NotFound,
@@ -122,13 +99,13 @@ fn path_of<'a>(file: &InputFile, job: &'a Job) -> Result<&'a Path, Failure> {
 }
 
 /// Enough of a file for every header that NumPy writes.
-fn read_head(path: &Path) -> std::io::Result<Vec<u8>> {
+pub(super) fn read_head(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(16 << 10).read_to_end(&mut head)?;
     Ok(head)
 }
 
-fn read_tensor(want: &Wanted, file: &InputFile, job: &Job) -> Result<Tensor, Failure> {
+pub(super) fn read_tensor(want: &Wanted, file: &InputFile, job: &Job) -> Result<Tensor, Failure> {
     let path = path_of(file, job)?;
     let content = fs::read(path).map_err(|e| at_file(&want.name, invalid(e.to_string())))?;
     let bytes = match npy::is_npy(&content) {
@@ -145,20 +122,30 @@ fn read_tensor(want: &Wanted, file: &InputFile, job: &Job) -> Result<Tensor, Fai
 
 fn npy_bytes(want: &Wanted, mut content: Vec<u8>) -> Result<Vec<u8>, Failure> {
     let header = npy::header(&content)?;
-    if header.dtype != want.dtype {
-        let (has, wants) = (header.dtype.name(), want.dtype.name());
-        return Err(invalid(format!("the file holds {has}, wanted is {wants}"))
-            .hint(format!("save a.astype(numpy.{})", numpy_name(want.dtype))));
-    }
-    if header.shape != want.shape {
-        return Err(invalid(format!(
-            "the file has shape {}, wanted is {}",
-            shape_text(&header.shape),
-            shape_text(&want.shape)
-        )));
-    }
+    check_header(&header, Some(want.dtype), Some(&want.shape))?;
     content.drain(..header.data);
     raw_bytes(want, content)
+}
+
+/// Whether a file holds what is wanted, as far as that is known.
+pub(super) fn check_header(
+    header: &npy::Header,
+    dtype: Option<DType>,
+    shape: Option<&[u64]>,
+) -> Result<(), Failure> {
+    if let Some(wanted) = dtype.filter(|wanted| *wanted != header.dtype) {
+        let (has, wants) = (header.dtype.name(), wanted.name());
+        return Err(invalid(format!("the file holds {has}, wanted is {wants}"))
+            .hint(format!("save a.astype(numpy.{})", numpy_name(wanted))));
+    }
+    match shape {
+        Some(wanted) if header.shape != wanted => Err(invalid(format!(
+            "the file has shape {}, wanted is {}",
+            shape_text(&header.shape),
+            shape_text(wanted)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn raw_bytes(want: &Wanted, content: Vec<u8>) -> Result<Vec<u8>, Failure> {
@@ -187,14 +174,14 @@ fn numpy_name(dtype: DType) -> String {
     }
 }
 
-fn at_file(name: &str, failure: Failure) -> Failure {
+pub(super) fn at_file(name: &str, failure: Failure) -> Failure {
     Failure {
         detail: format!("file for `{name}`: {}", failure.detail),
         ..failure
     }
 }
 
-fn invalid(detail: impl Into<String>) -> Failure {
+pub(super) fn invalid(detail: impl Into<String>) -> Failure {
     Failure::new(FailureCode::InputInvalid, detail)
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod half;
 pub(crate) mod near;
 pub mod npy;
 pub(crate) mod random;
+pub mod references;
 pub mod resolve;
 pub mod sets;
 pub mod tensor;

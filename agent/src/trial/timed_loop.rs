@@ -62,11 +62,16 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
     #[inline]
     pub fn trial(&mut self, role: Role) -> Result<Span, TrialFailed> {
         let trial = self.arena.published();
-        if let Err(failure) = self.runner.prepare(trial) {
-            return Err(TrialFailed { trial, failure });
-        }
+        let prepared = self.runner.prepare(trial);
         self.arena.reserve();
         self.extra.fill(NULL);
+        if let Err(failure) = prepared {
+            // A trial that never ran is a row too, without length.
+            let at = self.clock.now();
+            let status = Status::Error.code();
+            self.arena.publish(role, at, at, status, &self.extra);
+            return Err(TrialFailed { trial, failure });
+        }
         let start = self.clock.now();
         let result = self.runner.run(&mut self.extra);
         let end = self.clock.now();

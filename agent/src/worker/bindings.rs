@@ -2,7 +2,7 @@
 
 use edgedyno_shared::artifact::{Artifact, ArtifactPart};
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::repeat::{ModelInfo, OutputCheck};
+use edgedyno_shared::repeat::{ModelInfo, OutputCheck, TextEvent};
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame;
 use edgedyno_shared::wire::record::Record;
@@ -10,21 +10,39 @@ use sha2::{Digest, Sha256 as Hasher};
 
 use super::job::Job;
 use crate::inputs::check::check_outputs;
-use crate::inputs::files::read_references;
+use crate::inputs::references::{check_references, read_references};
 use crate::inputs::{InputSets, Tensor, npy};
 
 /// Bytes of one part: half a frame leaves room for what stands around it.
 const PART_BYTES: usize = frame::LIMIT / 2;
 
-/// The inputs of a model.
+/// The inputs of a model. References are looked at too: a wrong one is found before the window.
 pub(super) fn make(info: &ModelInfo, job: &Job) -> Result<InputSets, Failure> {
+    check_references(&info.outputs, job)?;
     InputSets::for_job(&info.inputs, job)
 }
 
-/// Looks at every output once, beside its reference where one was given.
-pub(super) fn check(outputs: &[Tensor], job: &Job) -> Result<Vec<OutputCheck>, Failure> {
-    let references = read_references(outputs, job)?;
-    Ok(check_outputs(outputs, &references))
+/// Looks at every output once, beside its reference where one was given; and why a reference could not be
+/// used after all, which takes nothing from what was measured.
+pub(super) fn check(outputs: &[Tensor], job: &Job) -> (Vec<OutputCheck>, Vec<TextEvent>) {
+    let mut unusable = Vec::new();
+    let mut references = Vec::new();
+    for reference in read_references(outputs, job) {
+        references.push(match reference {
+            Some(Ok(tensor)) => Some(tensor),
+            Some(Err(why)) => {
+                unusable.push(TextEvent {
+                    lane: 0,
+                    trial: None,
+                    code: "reference_unusable".into(),
+                    text: why.detail,
+                });
+                None
+            }
+            None => None,
+        });
+    }
+    (check_outputs(outputs, &references), unusable)
 }
 
 /// Outputs as `.npy` files, each announced and then given in parts.

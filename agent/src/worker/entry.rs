@@ -266,8 +266,12 @@ impl Worker {
 
     fn outputs(&mut self, runner: &mut dyn Runner, job: &Job) -> Result<(), Stop> {
         let tensors = runner.outputs()?;
-        for check in bindings::check(&tensors, job)? {
+        let (checks, unusable) = bindings::check(&tensors, job);
+        for check in checks {
             self.record(Record::Output(check))?;
+        }
+        for event in unusable {
+            self.record(Record::Event(event))?;
         }
         if job.order.outputs.save {
             for record in bindings::artifacts(&tensors) {

@@ -4,7 +4,9 @@
 //! other, and [`supervise`] watches it to its end, whatever that is.
 
 mod bindings;
+mod cost;
 pub mod entry;
+mod group;
 pub mod intake;
 pub mod job;
 pub mod memory;
@@ -12,6 +14,8 @@ pub mod message;
 pub mod placement;
 pub mod probe;
 pub mod spawn;
+mod streams;
 pub mod supervise;
 pub mod tail;
 pub mod verdict;
+mod watched;

@@ -82,6 +82,10 @@ impl SelfExec {
         if std::env::var_os("RTEN_NUM_THREADS").is_none() {
             command.env("RTEN_NUM_THREADS", "1");
         }
+        // The backtrace of a panic for lack of memory allocates, and waits for itself for ever.
+        command
+            .env("RUST_BACKTRACE", "0")
+            .env_remove("RUST_LIB_BACKTRACE");
         command.process_group(0);
         die_with_parent(&mut command);
         Ok((command, ours))

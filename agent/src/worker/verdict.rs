@@ -34,7 +34,8 @@ pub fn of(remains: &Remains<'_>) -> Failure {
         return Failure::new(FailureCode::OutOfMemory, detail)
             .hint("a smaller batch or shape, or a model with smaller weights, needs less");
     }
-    if let (Some(limit), Some(line)) = (remains.memory_limit, failed_allocation(&last)) {
+    let longer = remains.stderr.last_lines(WITH_BACKTRACE);
+    if let (Some(limit), Some(line)) = (remains.memory_limit, failed_allocation(&longer)) {
         let detail = format!(
             "allocation failed under the limit of {} bytes: {line}",
             limit.0
@@ -58,6 +59,9 @@ pub fn of(remains: &Remains<'_>) -> Failure {
         }
     }
 }
+
+/// Lines in which an allocator's last word is looked for: with `RUST_BACKTRACE` a backtrace follows it.
+const WITH_BACKTRACE: usize = 200;
 
 fn signal_name(number: i32) -> &'static str {
     Signal::try_from(number).map_or("unknown", Signal::as_str)
@@ -135,6 +139,19 @@ mod tests {
             FailureCode::OutOfMemory
         );
         assert_eq!(verdict(6, words, None, false).code, FailureCode::Crash);
+    }
+
+    /// As it is printed with RUST_BACKTRACE=1: the word comes first, the backtrace last.
+    #[test]
+    fn a_backtrace_does_not_hide_a_failed_allocation() {
+        let frames: String = (0..20)
+            .map(|n| format!("  {n}: frame\n     at file.rs\n"))
+            .collect();
+        let words =
+            format!("memory allocation of 16777216 bytes failed\nstack backtrace:\n{frames}");
+        let failure = verdict(6, &words, Some(1 << 28), false);
+        assert_eq!(failure.code, FailureCode::OutOfMemory);
+        assert!(failure.detail.contains("16777216"), "{failure}");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::wire::request::{ContentMap, MappedFile};
 use sha2::Digest;
@@ -50,10 +50,7 @@ fn map_file(name: &str, path: &Path) -> io::Result<MappedFile> {
     Ok(MappedFile {
         name: name.to_owned(),
         path: text.to_owned(),
-        device: found.dev(),
-        inode: found.ino(),
-        bytes: found.len(),
-        modified_ns: found.mtime() * 1_000_000_000 + found.mtime_nsec(),
+        mark: FileMark::of(&found),
     })
 }
 
@@ -74,7 +71,7 @@ mod tests {
         let content = Content::of_file(&path).unwrap();
         assert_eq!(content.sha256, sha256(b"abc"));
         let map = content.to_map().unwrap();
-        assert_eq!(map.files[0].bytes, 3);
+        assert_eq!(map.files[0].mark.bytes, 3);
         assert_eq!(map.files[0].name, "x.npy");
         assert!(map.files[0].path.ends_with("/x.npy"));
         fs::remove_file(path).unwrap();

@@ -40,7 +40,7 @@ pub enum LinkEvent {
 pub enum LinkError {
     #[error("the agent closed the connection")]
     Closed,
-    #[error("the agent did not answer the hello within {} s", HELLO_TIMEOUT.as_secs())]
+    #[error("the agent does not answer")]
     Silent,
     #[error(transparent)]
     NotHello(#[from] NotHello),

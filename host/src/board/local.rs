@@ -5,11 +5,12 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use edgedyno_shared::folders::{AgentFolders, SERVICE_SOCKET};
+use edgedyno_shared::folders::{AgentFolders, SERVICE_SOCKET, TAKEN_EXIT};
 use edgedyno_shared::ids::StoreId;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -32,6 +33,9 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A daemon of another build may have this long a repeat to finish.
 const RETIRE_PATIENCE: Duration = Duration::from_secs(600);
+
+/// A daemon that is killed while it starts is started again so often.
+const MOST_KILLS: u32 = 3;
 
 /// The longest path that fits the kernel's `sun_path` with its final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
@@ -138,25 +142,33 @@ impl Local {
     }
 
     async fn start_and_open(&self, patience: Duration) -> Result<UnixStream, ConnectError> {
+        let deadline = Instant::now() + patience;
         let mut child = self.agent.start()?;
-        let mut started = Instant::now();
-        let deadline = started + patience;
+        let mut kills = 0;
         let mut pause = Duration::from_millis(1);
         loop {
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(50));
+            // Looked at before the socket: a daemon that was there and is gone is no answer.
+            let ended = child.try_wait().ok().flatten();
             let why = match open(&self.folders.socket()).await {
                 Ok(stream) => return Ok(stream),
                 Err(why) => why,
             };
             if Instant::now() > deadline {
-                return Err(self.no_answer(&mut child, patience, why));
+                return Err(self.no_answer(ended, patience, why));
             }
-            // The lock was still held by the daemon before it: try again, at leisure.
-            let refused = matches!(child.try_wait(), Ok(Some(status)) if !status.success());
-            if refused && patience > self.start_patience && started.elapsed().as_secs() > 0 {
-                child = self.agent.start()?;
-                started = Instant::now();
+            match ended.filter(|status| !status.success()) {
+                None => {}
+                // The daemon before it has not left yet; another host's may be the one that answers.
+                Some(status) if status.code() == Some(TAKEN_EXIT.into()) => {
+                    child = self.agent.start()?;
+                }
+                Some(status) if status.signal().is_some() && kills < MOST_KILLS => {
+                    kills += 1;
+                    child = self.agent.start()?;
+                }
+                Some(status) => return Err(self.no_answer(Some(status), patience, why)),
             }
         }
     }
@@ -172,12 +184,19 @@ impl Local {
         Ok(())
     }
 
-    fn no_answer(&self, child: &mut Child, patience: Duration, why: io::Error) -> ConnectError {
-        let source = match child.try_wait() {
-            Ok(Some(status)) if !status.success() => {
-                io::Error::other(format!("it ended with {status}"))
+    fn no_answer(
+        &self,
+        ended: Option<ExitStatus>,
+        patience: Duration,
+        why: io::Error,
+    ) -> ConnectError {
+        let source = match ended.filter(|status| !status.success()) {
+            Some(status) => {
+                let said = last_error(&self.folders.log());
+                let said = said.map(|line| format!(": {line}")).unwrap_or_default();
+                io::Error::other(format!("it ended with {status}{said}"))
             }
-            _ => why,
+            None => why,
         };
         ConnectError::NoAnswer {
             seconds: patience.as_secs(),
@@ -205,6 +224,16 @@ impl Board for Local {
             None => self.connect_own(store).await,
         }
     }
+}
+
+/// What a daemon wrote to its log last, if that was an error.
+fn last_error(log: &Path) -> Option<String> {
+    let text = std::fs::read(log).ok()?;
+    let tail = &text[text.len().saturating_sub(8 << 10)..];
+    let tail = String::from_utf8_lossy(tail);
+    let last = tail.lines().rfind(|line| !line.trim().is_empty())?;
+    let (_, said) = last.split_once(" ERROR ")?;
+    Some(said.trim().to_owned())
 }
 
 async fn greet(stream: UnixStream, store: StoreId) -> Result<Greeted, LinkError> {

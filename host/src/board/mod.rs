@@ -29,7 +29,7 @@ pub enum ConnectError {
         program: String,
         source: std::io::Error,
     },
-    #[error("the agent was started but did not answer within {seconds} s")]
+    #[error("the agent was started but does not answer (it may take {seconds} s)")]
     NoAnswer {
         seconds: u64,
         /// Where the agent says why.

@@ -1,4 +1,4 @@
-//! `explain`: what a field means.
+//! `explain`: what a field or a finding means.
 
 use clap::Args;
 
@@ -6,22 +6,32 @@ use crate::cli::Global;
 use crate::documents;
 use crate::exit::{CommandResult, Exit};
 use crate::fields::{self, Field, SUBJECTS};
+use crate::findings::{self, Rule};
 use crate::ui::{print, table::Table};
 
 const EXAMPLES: &str = "\
 examples:
   edgedyno explain                 all fields
-  edgedyno explain latency_p99_ms  unit, definition and source of one";
+  edgedyno explain latency_p99_ms  unit, definition and source of one
+  edgedyno explain not_steady      what a finding means";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExplainArgs {
-    /// The field; without it all are listed
+    /// The field or finding; without it all fields are listed
     pub field: Option<String>,
 }
 
 pub fn run(args: &ExplainArgs, global: &Global) -> CommandResult {
-    let field = args.field.as_deref().map(fields::find).transpose()?;
+    let named = args.field.as_deref();
+    if let Some(rule) = named.and_then(|name| findings::rules().find(|rule| rule.code == name)) {
+        match global.json {
+            true => print::json(&documents::explain_finding(rule)),
+            false => print::result(describe_finding(rule)),
+        }
+        return Ok(Exit::GOOD);
+    }
+    let field = named.map(fields::find).transpose()?;
     match (field, global.json) {
         (Some(field), true) => print::json(&documents::explain(&[field])),
         (None, true) => print::json(&documents::explain(&fields::all().collect::<Vec<_>>())),
@@ -29,6 +39,15 @@ pub fn run(args: &ExplainArgs, global: &Global) -> CommandResult {
         (None, false) => print::result(list()),
     }
     Ok(Exit::GOOD)
+}
+
+fn describe_finding(rule: &Rule) -> String {
+    format!(
+        "{}\n  level: {}\n  meaning: {}",
+        rule.code,
+        rule.level.name(),
+        rule.meaning
+    )
 }
 
 fn describe(field: &Field) -> String {

@@ -19,14 +19,14 @@ examples:
   edgedyno export last/3f2a --format jsonl > trials.jsonl
 
 formats: dir (a folder of everything), profile (one JSON file a case, which can be read back),
-  csv and jsonl (trials)";
+  csv and jsonl (trials), memory (peaks of a sweep over batch or shape)";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
     #[command(flatten)]
     pub read: ReadOptions,
-    /// dir, profile, csv or jsonl
+    /// dir, profile, csv, jsonl or memory
     #[arg(long, value_name = "FORMAT")]
     pub format: String,
     /// File or folder to write; without it one file goes to standard output

@@ -6,7 +6,7 @@ use super::read::{ReadOptions, labels};
 use crate::cli::Global;
 use crate::documents;
 use crate::exit::{CommandResult, Exit};
-use crate::fields::{self, Field};
+use crate::fields::{self, Field, Value};
 use crate::summary::CaseSummary;
 use crate::ui::{print, table::Table};
 
@@ -37,10 +37,34 @@ pub fn run(args: &GetArgs, global: &Global) -> CommandResult {
             let labels = labels(&picked.cases);
             print_values(field, &summaries, |key| labels.get(key).cloned());
         }
-        None if global.json => print::json(&crate::summary::to_json(&summaries)),
+        None if global.json => print::json(&documents::get_all(&run, &summaries)),
         None => print::result(list(&summaries)),
     }
-    Ok(Exit::GOOD)
+    field.map_or(Ok(Exit::GOOD), |field| Ok(verdict(field, &summaries)))
+}
+
+/// A figure that nobody measured is no good end for a script; one with too few trials is said to be so.
+fn verdict(field: &Field, summaries: &[CaseSummary]) -> Exit {
+    let unknown = |s: &CaseSummary| matches!((field.get)(s), Value::Unknown);
+    if summaries.iter().all(|s| unknown(s) && s.latency.is_none()) {
+        return Exit::NOTHING_MEASURED;
+    }
+    let enough = field
+        .name
+        .strip_suffix("_ms")
+        .map(|name| format!("{name}_enough"));
+    let enough = enough.and_then(|name| fields::find(&name).ok());
+    let few = |s: &CaseSummary| {
+        enough.is_some_and(|enough| matches!((enough.get)(s), Value::Flag(false)))
+    };
+    for summary in summaries.iter().filter(|s| few(s)) {
+        let key = &summary.key.to_string()[..8];
+        print::note(format_args!(
+            "note: case {key} has too few independent trials to claim {}",
+            field.name
+        ));
+    }
+    Exit::GOOD
 }
 
 /// The bare value of one case; several each behind their label.
@@ -59,18 +83,18 @@ fn print_values(field: &Field, summaries: &[CaseSummary], label: impl Fn(&str) -
     }
 }
 
-/// All fields: a column of values for each case.
+/// All fields, a table for each case.
 fn list(summaries: &[CaseSummary]) -> String {
-    let mut table = Table::new().text("field").text("unit");
-    for summary in summaries {
-        table = table.text(&summary.key.to_string()[..8]);
-    }
+    let tables: Vec<String> = summaries.iter().map(list_one).collect();
+    tables.join("\n\n")
+}
+
+fn list_one(summary: &CaseSummary) -> String {
+    let case = format!("case {}", &summary.key.to_string()[..8]);
+    let mut table = Table::new().text("field").text("unit").text(&case);
     for field in fields::all() {
-        let values = summaries
-            .iter()
-            .map(|summary| (field.get)(summary).to_string());
-        let head = [field.name.to_owned(), field.unit.name().to_owned()];
-        table.row(head.into_iter().chain(values));
+        let value = (field.get)(summary).to_string();
+        table.row([field.name, field.unit.name(), value.as_str()]);
     }
     table.render()
 }

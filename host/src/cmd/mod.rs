@@ -8,11 +8,14 @@ pub mod get;
 pub mod model;
 mod read;
 pub mod records;
+pub mod rerun;
 pub mod run;
 pub mod runs;
 pub mod runtime;
 pub mod selfcheck;
 pub mod summary;
+pub mod sweep;
+pub mod windows;
 
 use std::path::PathBuf;
 

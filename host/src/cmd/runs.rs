@@ -82,14 +82,17 @@ fn list(global: &Global) -> CommandResult {
 fn show(name: &str, global: &Global) -> CommandResult {
     let store = open_for_reading(global)?;
     let run = store.run(&store.resolve(name)?)?;
+    let source = Source::Stored {
+        store: open_for_reading(global)?,
+        run: run.id.clone(),
+    };
+    let summaries = super::read::summaries(&source, &source.cases()?)?;
     if global.json {
-        print::json(&documents::runs(&store, &[run])?);
+        print::json(&documents::run(&store, &run, &summaries)?);
         return Ok(Exit::GOOD);
     }
     let table = table(&store, std::slice::from_ref(&run))?;
     print::result(format_args!("{table}\n\n{}\n", run.argv.join(" ")));
-    let source = Source::Stored { store, run: run.id };
-    let summaries = super::read::summaries(&source, &source.cases()?)?;
     print::result(cases::text(&summaries));
     Ok(Exit::GOOD)
 }
@@ -104,13 +107,14 @@ fn table(store: &Store, runs: &[RunRow]) -> Result<String, CommandError> {
         .figure("attempts")
         .text("tags");
     for run in runs {
+        let (cases, attempts) = store.counts(&run.id)?;
         table.row([
             run.id.0.clone(),
             documents::utc(run.created_unix_ns).unwrap_or_else(|| units::UNKNOWN.into()),
             run.command.clone(),
             run.status.to_string(),
-            units::count(store.cases(&run.id)?.len() as u64),
-            units::count(store.done_keys(&run.id)?.len() as u64),
+            units::count(cases),
+            units::count(attempts),
             run.tags.join(" "),
         ]);
     }

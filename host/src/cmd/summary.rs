@@ -7,7 +7,7 @@ use crate::cli::Global;
 use crate::exit::{CommandResult, Exit};
 use crate::findings::Level;
 use crate::source::Source;
-use crate::summary::{CaseSummary, to_json};
+use crate::summary::{CaseSummary, to_json, withheld};
 use crate::ui::{cases, print, summary as text};
 
 const EXAMPLES: &str = "\
@@ -33,44 +33,42 @@ pub struct SummaryArgs {
 pub fn run(args: &SummaryArgs, global: &Global) -> CommandResult {
     let summaries = args.read.open(global)?.summaries()?;
     print_all(&summaries, args.strict, global.json);
-    Ok(pardon(verdict(&summaries), args.force))
+    Ok(verdict(&summaries, args.force))
 }
 
 /// Shows a run that has just been measured.
-pub(super) fn show(source: &Source, strict: bool, json: bool) -> CommandResult {
+pub(super) fn show(source: &Source, strict: bool, force: bool, json: bool) -> CommandResult {
     let summaries = read::summaries(source, &source.cases()?)?;
     print_all(&summaries, strict, json);
-    Ok(verdict(&summaries))
+    Ok(verdict(&summaries, force))
 }
 
 fn print_all(summaries: &[CaseSummary], strict: bool, json: bool) {
     match summaries {
+        _ if json && strict => print::json(&withheld(to_json(summaries))),
         _ if json => print::json(&to_json(summaries)),
         [one] => print::result(text::text(one, strict)),
         several => print::result(cases::text(several)),
     }
 }
 
-/// What the rows of these cases come to.
-pub(super) fn verdict(summaries: &[CaseSummary]) -> Exit {
+/// What the rows of these cases come to. `force` makes an invalid result good; a failed case stays failed.
+pub(super) fn verdict(summaries: &[CaseSummary], force: bool) -> Exit {
     let measured = summaries.iter().filter(|s| s.latency.is_some()).count();
     let invalid = |s: &CaseSummary| s.findings.iter().any(|f| f.level == Level::Invalid);
     let mut codes = Vec::new();
     if measured == 0 {
         codes.push(Exit::NOTHING_MEASURED);
-    } else if measured < summaries.len() {
+    } else if summaries.iter().any(has_only_failures) {
         codes.push(Exit::SOME_FAILED);
     }
-    if summaries.iter().any(invalid) {
+    if !force && summaries.iter().any(invalid) {
         codes.push(Exit::INVALID);
     }
     Exit::of_all(codes)
 }
 
-/// `--force` makes an invalid result good; nothing else.
-pub(super) fn pardon(exit: Exit, force: bool) -> Exit {
-    match (exit, force) {
-        (Exit::INVALID, true) => Exit::GOOD,
-        (other, _) => other,
-    }
+/// A case that was never tried has not failed.
+fn has_only_failures(summary: &CaseSummary) -> bool {
+    summary.latency.is_none() && summary.counts.attempts > 0
 }

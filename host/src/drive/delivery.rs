@@ -1,16 +1,21 @@
 //! Taking one finished repeat from the link into the store.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
-use edgedyno_shared::wire::failure::Failure;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::{Record, RecordClass, RecordHeader, SegmentHeader};
+use tokio::time::timeout;
 
 use super::session::Stop;
-use crate::board::link::{Link, LinkEvent};
+use crate::board::link::{Link, LinkError, LinkEvent};
 use crate::plan::Ended;
-use crate::store::{Store, StoreError};
+use crate::store::{Segment, Store, StoreError};
+
+/// An agent that stops in the middle of a repeat for this long is taken for lost.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A repeat that arrived whole.
 pub(super) struct Delivery {
@@ -28,36 +33,77 @@ pub(super) async fn take(
     header: &SegmentHeader,
     aside: &mut VecDeque<LinkEvent>,
 ) -> Result<Delivery, Stop> {
+    let mut unusable = None;
     let mut segment = match store.segment(header) {
         Ok(segment) => Some(segment),
         // Removed with `runs rm` while the board was measuring.
         Err(StoreError::NoSuchRun { .. } | StoreError::NoSuchCase { .. }) => None,
-        Err(other) => return Err(other.into()),
+        Err(why) => {
+            unusable = refusal(why)?;
+            None
+        }
     };
+    let wanted = segment.is_some();
     let last = loop {
-        let payload = match link.next().await? {
+        let event = timeout(PATIENCE, link.next()).await;
+        let payload = match event.map_err(|_| LinkError::Silent)?? {
             LinkEvent::Record(payload) => payload,
+            next @ LinkEvent::Segment(_) => {
+                aside.push_back(next);
+                segment = None;
+                unusable.get_or_insert_with(|| "its last record did not come".into());
+                break None;
+            }
             other => {
                 aside.push_back(other);
                 continue;
             }
         };
-        if let Some(segment) = &mut segment {
-            segment.record(&payload)?;
+        if let Some(Err(why)) = segment.as_mut().map(|segment| segment.record(&payload)) {
+            segment = None;
+            unusable = refusal(why)?;
         }
         if let Some(last) = last_record(&payload) {
             break last;
         }
     };
-    let wanted = segment.is_some();
-    if let Some(segment) = segment {
-        segment.commit()?;
+    if let Some(Err(why)) = segment.map(Segment::commit) {
+        unusable = refusal(why)?;
+    }
+    if let Some(why) = unusable {
+        return not_stored(store, header, &why);
     }
     let (how, failure) = last.map_or((Ended::Complete, None), ending);
     Ok(Delivery {
         key: header.key.clone(),
         how,
         failure,
+        wanted,
+    })
+}
+
+/// What is wrong with the segment itself, which would come back for ever if it ended the session.
+fn refusal(why: StoreError) -> Result<Option<String>, StoreError> {
+    match why {
+        StoreError::Segment { why, .. } => Ok(Some(why)),
+        other => Err(other),
+    }
+}
+
+/// A row in place of a repeat that the store cannot take.
+fn not_stored(store: &Store, header: &SegmentHeader, why: &str) -> Result<Delivery, Stop> {
+    let detail = format!("what the agent delivered cannot be stored: {why}");
+    let failure = Failure::new(FailureCode::Protocol, detail);
+    let wanted = match store.put_failure(&header.key, Stage::Teardown, &failure) {
+        Ok(()) => true,
+        // Not even its name can be believed.
+        Err(StoreError::NoSuchRun { .. } | StoreError::NoSuchCase { .. }) => false,
+        Err(other) => return Err(other.into()),
+    };
+    Ok(Delivery {
+        key: header.key.clone(),
+        how: Ended::Failed,
+        failure: Some((Stage::Teardown, failure)),
         wanted,
     })
 }

@@ -1,20 +1,22 @@
 //! One driver for each board: it connects, and connects again, until the plan is done.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use edgedyno_shared::ids::RunId;
+use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::wire::failure::FailureCode;
 use edgedyno_shared::wire::request::ContentMap;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::interrupts::Interrupts;
 use super::session::{Session, Stop};
-use super::{DriveEnd, DriveError, DriveEvent};
+use super::{DriveEnd, DriveError, DriveEvent, figures};
 use crate::board::link::LinkError;
 use crate::board::{Board, ConnectError};
 use crate::plan::{Ended, Planner, Progress};
-use crate::store::Store;
-use crate::store::rows::OutcomeKind;
+use crate::store::rows::{FailureRow, OutcomeKind};
+use crate::store::{Store, StoreError};
+use crate::view::CaseView;
 
 /// A connection may be lost this often in a row without one repeat stored in between.
 const MAX_LOSSES: u32 = 4;
@@ -41,6 +43,7 @@ pub struct Driver<'a, B> {
     /// How often the user asked to stop.
     pub(super) wishes: u32,
     pub(super) losses: u32,
+    pub(super) began: Instant,
 }
 
 impl<'a, B: Board> Driver<'a, B> {
@@ -60,12 +63,18 @@ impl<'a, B: Board> Driver<'a, B> {
             progress: Progress::default(),
             wishes: 0,
             losses: 0,
+            began: Instant::now(),
         }
     }
 
     /// Drives the plan until every repeat has its row or the user has had enough.
     pub async fn drive(mut self) -> Result<DriveEnd, DriveError> {
-        self.recall()?;
+        self.progress = recall(self.store, &self.plan.run)?;
+        if self.plan.planner.needs_figures() {
+            let ended = self.progress.ended().keys();
+            let cases: BTreeSet<Sha256> = ended.map(|key| key.case).collect();
+            cases.into_iter().try_for_each(|case| self.look_at(case))?;
+        }
         loop {
             let session = match self.board.connect(self.store.id()).await {
                 Ok(link) => Session::new(link, &mut self).run().await,
@@ -91,33 +100,18 @@ impl<'a, B: Board> Driver<'a, B> {
         }
     }
 
-    /// Reads from the store what an earlier life of this run has done.
-    fn recall(&mut self) -> Result<(), DriveError> {
-        for (key, outcome) in self.store.done_keys(&self.plan.run)? {
-            let how = match outcome {
-                OutcomeKind::Complete | OutcomeKind::Raw => Ended::Complete,
-                OutcomeKind::Cancelled => Ended::Cancelled,
-                OutcomeKind::Failed => Ended::Failed,
-            };
-            self.progress.end(key, how);
+    /// Learns from the store what is done, by whomever.
+    pub(super) fn recall(&mut self) -> Result<(), StoreError> {
+        for (key, how) in recall(self.store, &self.plan.run)?.ended() {
+            self.progress.end(key.clone(), *how);
         }
-        self.recall_losses()
+        Ok(())
     }
 
-    /// Tells failures that only say that the board was lost from those of the case itself.
-    fn recall_losses(&mut self) -> Result<(), DriveError> {
-        let failed = self.progress.ended().iter();
-        let failed = failed.filter(|(_, how)| **how == Ended::Failed);
-        let mut cases: Vec<_> = failed.map(|(key, _)| key.case).collect();
-        cases.dedup();
-        for case in cases {
-            for row in self.store.repeats(&self.plan.run, case)? {
-                let code = row.failure.as_ref().map(|failure| failure.code.as_str());
-                if code == Some(FailureCode::AgentRestarted.name()) {
-                    self.progress.end(row.key, Ended::Lost);
-                }
-            }
-        }
+    /// Lets the planner know what a case has come to.
+    pub(super) fn look_at(&mut self, case: Sha256) -> Result<(), StoreError> {
+        let view = CaseView::read(self.store, &self.plan.run, case)?;
+        self.progress.put_figures(case, figures::of(&view));
         Ok(())
     }
 
@@ -138,6 +132,27 @@ impl<'a, B: Board> Driver<'a, B> {
     fn unreachable(&self, source: ConnectError) -> DriveError {
         let board = self.board.name().to_owned();
         DriveError::Connect { board, source }
+    }
+}
+
+/// What the store has of a run: done by an earlier life of it, or just now.
+pub fn recall(store: &Store, run: &RunId) -> Result<Progress, StoreError> {
+    let mut progress = Progress::default();
+    for (key, outcome, failure) in store.endings(run)? {
+        progress.end(key, ending(outcome, failure.as_ref()));
+    }
+    Ok(progress)
+}
+
+/// Failures that only say that the board was lost are told from those of the case itself.
+fn ending(outcome: OutcomeKind, failure: Option<&FailureRow>) -> Ended {
+    let code = failure.map(|failure| failure.code.as_str());
+    match outcome {
+        OutcomeKind::Complete | OutcomeKind::Raw => Ended::Complete,
+        OutcomeKind::Cancelled => Ended::Cancelled,
+        OutcomeKind::Failed if code == Some(FailureCode::AgentRestarted.name()) => Ended::Lost,
+        OutcomeKind::Failed if code == Some(FailureCode::OutOfMemory.name()) => Ended::OutOfMemory,
+        OutcomeKind::Failed => Ended::Failed,
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod delivery;
 mod driver;
+mod figures;
 pub mod interrupts;
+pub mod parallel;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -18,7 +20,8 @@ use crate::exit::{CommandError, Exit};
 use crate::plan::Ended;
 use crate::store::StoreError;
 
-pub use driver::{Driver, Plan};
+pub use driver::{Driver, Plan, recall};
+pub use figures::of as figures_of;
 
 /// What happens meanwhile, for whoever shows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +35,8 @@ pub enum DriveEvent {
         how: Ended,
         failure: Option<(Stage, Failure)>,
     },
+    /// A repeat of another run of this store was brought along.
+    StoredOther(OrderKey),
     /// The agent starts nothing for the time being, or cannot put a repeat away, and why.
     Waiting(Failure),
     /// A repeat of a run that is no longer in the store was thrown away.

@@ -31,6 +31,13 @@ const ROOM_PATIENCE: Duration = if cfg!(test) {
     Duration::from_secs(30)
 };
 
+/// An agent that has said nothing for this long is asked what it has: what was told may have been missed.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// One that still says nothing is taken for lost; sooner when the user waits for the end.
+const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE_AT_THE_END: Duration = Duration::from_secs(3);
+
 /// Why a session ended before the plan did.
 #[derive(Debug)]
 pub(super) enum Stop {
@@ -58,6 +65,8 @@ enum Next {
     Link(LinkEvent),
     /// The user wants to stop, or it is time to ask an agent again.
     Nudge,
+    /// Nothing was heard for some time.
+    Quiet,
 }
 
 pub(super) struct Session<'s, 'a, B> {
@@ -70,6 +79,8 @@ pub(super) struct Session<'s, 'a, B> {
     /// Wishes to stop that the agent knows of.
     told: u32,
     not_before: Option<Instant>,
+    /// When anything last came.
+    heard: Instant,
     /// Since when the agent has said nothing but that it cannot go on, and why.
     stuck: Option<(Instant, Failure)>,
 }
@@ -83,6 +94,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             acknowledged: BTreeSet::new(),
             told: 0,
             not_before: None,
+            heard: Instant::now(),
             stuck: None,
         }
     }
@@ -91,7 +103,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         for content in self.driver.plan.contents.clone() {
             self.demand(Request::MapContent(content)).await?;
         }
-        self.read_queue().await?;
+        self.resync().await?;
         loop {
             self.pass_on_wishes().await?;
             if self.driver.wishes == 0 {
@@ -111,6 +123,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             match self.next().await? {
                 Next::Link(event) => self.handle(event).await?,
                 Next::Nudge => {}
+                Next::Quiet => self.resync().await?,
             }
         }
     }
@@ -125,7 +138,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         while !self.acknowledged.is_empty() {
             match self.next().await {
                 Ok(Next::Link(event)) => self.handle(event).await?,
-                Ok(Next::Nudge) => {}
+                Ok(Next::Nudge | Next::Quiet) => {}
                 // Everything is stored; an agent that leaves now replays, and is told again.
                 Err(_) => break,
             }
@@ -134,6 +147,13 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             0 => Ok(DriveEnd::Complete),
             _ => Ok(DriveEnd::Interrupted),
         }
+    }
+
+    /// Learns from agent and store where the plan is: another process that uses the same store may have
+    /// taken a repeat of this run.
+    async fn resync(&mut self) -> Result<(), Stop> {
+        self.read_queue().await?;
+        Ok(self.driver.recall()?)
     }
 
     /// Makes what the agent has of this run the pending part of the progress.
@@ -167,6 +187,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         // Until the pause is over; `next` takes it away.
         while self.not_before.is_none() {
             let driver = &mut self.driver;
+            driver.progress.elapsed = driver.began.elapsed();
             driver.progress.room = QUEUED.saturating_sub(driver.progress.pending().len());
             let orders = match driver.progress.room {
                 0 => Vec::new(),
@@ -213,7 +234,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                     return answer.map_err(Stop::Agent);
                 }
                 Next::Link(event) => self.handle(event).await?,
-                Next::Nudge => {}
+                Next::Nudge | Next::Quiet => {}
             }
         }
     }
@@ -223,6 +244,13 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             return Ok(Next::Link(event));
         }
         let later = self.not_before;
+        let silence = match self.driver.wishes {
+            0 | 1 => SILENCE,
+            _ => SILENCE_AT_THE_END,
+        };
+        let (since, quiet) = (self.heard, self.heard + QUIET);
+        // Once only: what follows is a question, and then its answer is due.
+        let may_be_quiet = Instant::now() < quiet;
         let pause = async {
             match later {
                 Some(at) => sleep_until(at).await,
@@ -230,7 +258,12 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             }
         };
         tokio::select! {
-            event = self.link.next() => Ok(Next::Link(event?)),
+            event = self.link.next() => {
+                self.heard = Instant::now();
+                Ok(Next::Link(event?))
+            }
+            () = sleep_until(quiet), if may_be_quiet => Ok(Next::Quiet),
+            () = sleep_until(since + silence) => Err(LinkError::Silent.into()),
             () = self.driver.interrupts.next() => {
                 self.driver.wishes += 1;
                 Ok(Next::Nudge)
@@ -250,8 +283,14 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                 drop(answer);
                 Ok(())
             }
-            LinkEvent::Event(Event::Started(key)) => {
+            LinkEvent::Event(Event::Started(key)) if key.run == self.driver.plan.run => {
                 (self.driver.tell)(DriveEvent::Started(key));
+                Ok(())
+            }
+            LinkEvent::Event(Event::Started(key)) => {
+                let text = format!("the board measures a repeat of run {} first", key.run);
+                let why = Failure::new(FailureCode::Busy, text);
+                (self.driver.tell)(DriveEvent::Waiting(why));
                 Ok(())
             }
             LinkEvent::Event(Event::Progress(progress)) => {
@@ -278,13 +317,23 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     async fn commit(&mut self, header: &SegmentHeader) -> Result<(), Stop> {
         let store = &mut *self.driver.store;
         let delivery = delivery::take(&mut self.link, store, header, &mut self.aside).await?;
+        self.heard = Instant::now();
+        // An acknowledgement deletes the board's copy.
+        self.driver.store.still_there()?;
         self.driver.losses = 0;
         self.stuck = None;
         let segment = header.segment;
         let number = self.link.send(Request::Acknowledge { segment }).await?;
         self.acknowledged.insert(number);
         if delivery.wanted {
+            let is_ours = delivery.key.run == self.driver.plan.run;
+            if is_ours && self.driver.plan.planner.needs_figures() {
+                self.driver.look_at(delivery.key.case)?;
+            }
             self.end(delivery.key, delivery.how, delivery.failure);
+        } else if delivery.key.run == self.driver.plan.run {
+            // Removed under our hands: the error says so.
+            self.driver.store.run(&delivery.key.run)?;
         } else {
             (self.driver.tell)(DriveEvent::Dropped(delivery.key));
         }
@@ -292,9 +341,10 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     }
 
     fn end(&mut self, key: OrderKey, how: Ended, failure: Option<(Stage, Failure)>) {
-        if key.run == self.driver.plan.run {
-            self.driver.progress.end(key.clone(), how);
+        if key.run != self.driver.plan.run {
+            return (self.driver.tell)(DriveEvent::StoredOther(key));
         }
+        self.driver.progress.end(key.clone(), how);
         (self.driver.tell)(DriveEvent::Stored { key, how, failure });
     }
 }

@@ -16,6 +16,7 @@ use edgedyno_shared::wire::request::{OrderAnswer, QueueEntry, QueueState, Reply,
 use tokio::task::LocalSet;
 
 use super::interrupts::Interrupts;
+use super::parallel::{Job, side_by_side};
 use super::{DriveEnd, DriveError, DriveEvent, Driver, Plan};
 use crate::board::link::{Greeted, Link, LinkError};
 use crate::board::script::FakeAgent;
@@ -471,4 +472,52 @@ fn an_agent_of_another_build_is_not_driven() {
     let error = crate::exit::CommandError::from(refused);
     assert_eq!(error.exit, crate::exit::Exit::INCOMPATIBLE);
     assert!(error.hint.unwrap().contains("board update"));
+}
+
+/// Each board has a thread, a connection to the store and cases of its own.
+#[test]
+fn a_board_that_dies_keeps_no_other_from_its_cases() {
+    let (dir, store) = new_store();
+    let run = run_id("r1");
+    let cases = |board: &str| {
+        let of = |threads| edgedyno_shared::case::Case {
+            board: board.into(),
+            ..case(threads)
+        };
+        (1..=3).map(of).collect::<Vec<_>>()
+    };
+    let both = [cases("a"), cases("b")].concat();
+    begin(&store, &StaticPlan::new(&run, both, conduct(2, 0)), &run);
+    let job = |name: &'static str, fates: Vec<Fate>| -> Job<'_, Result<DriveEnd, DriveError>> {
+        let (run, dir) = (run.clone(), dir.path().to_owned());
+        let cases = cases(name);
+        Box::new(move |tell| {
+            let mut store = Store::open_writing(&dir).unwrap();
+            let board = ScriptedBoard::new(&fates);
+            let mut plan = StaticPlan::new(&run, cases, conduct(2, 0));
+            let (_send, mut interrupts) = Interrupts::by_hand();
+            let plan = Plan {
+                run: run.clone(),
+                planner: &mut plan as &mut dyn Planner,
+                contents: Vec::new(),
+            };
+            let driver = Driver::new(&board, &mut store, plan, &mut interrupts, tell);
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            LocalSet::new().block_on(&runtime, driver.drive())
+        })
+    };
+    let dying = [vec![Fate::Measure], vec![Fate::Forget; 20]].concat();
+    let mut told = [0, 0];
+    let ends = side_by_side(
+        vec![job("a", Vec::new()), job("b", dying)],
+        &mut |board, _| told[board] += 1,
+    );
+    assert_eq!(*ends[0].as_ref().unwrap(), DriveEnd::Complete);
+    assert!(matches!(ends[1], Err(DriveError::Lost { .. })), "{ends:?}");
+    assert!(told[0] > 0 && told[1] > 0);
+    // Six repeats of the one, and the first of the other.
+    assert_eq!(store.done_keys(&run).unwrap().len(), 7);
 }

@@ -3,6 +3,7 @@
 mod csv;
 mod dir;
 mod jsonl;
+mod memory;
 mod output;
 mod profile;
 
@@ -34,7 +35,13 @@ pub trait Exporter: Sync {
 }
 
 /// Every format there is.
-pub const EXPORTERS: &[&dyn Exporter] = &[&dir::Dir, &profile::Profiles, &csv::Csv, &jsonl::Jsonl];
+pub const EXPORTERS: &[&dyn Exporter] = &[
+    &dir::Dir,
+    &profile::Profiles,
+    &csv::Csv,
+    &jsonl::Jsonl,
+    &memory::Memory,
+];
 
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {
     EXPORTERS

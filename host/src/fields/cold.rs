@@ -47,7 +47,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "cold_bind_ms",
         unit: Unit::Milliseconds,
-        definition: "making inputs and binding them",
+        definition: "binding inputs and outputs; making the inputs is not in it",
         source: "stage bind",
         get: |s| Value::ms(s.cold.bind_ns),
     },

@@ -47,7 +47,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "tool_spilled_bytes",
         unit: Unit::Bytes,
-        definition: "bytes of trials that did not fit on tmpfs and went to a disk inside the windows",
+        definition: "bytes of trials that did not fit on tmpfs and went to a disk meanwhile, summed over repeats",
         source: "agent cost",
         get: |s| Value::count(s.tool.spilled_bytes),
     },

@@ -113,7 +113,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "condition",
         unit: Unit::Text,
-        definition: "what else the board did meanwhile",
+        definition: "what else the plan made the board do meanwhile; `idle` is nothing, and says nothing of other users",
         source: "case",
         get: |s| Value::text(Some(&s.case.condition)),
     },

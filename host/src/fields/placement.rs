@@ -26,7 +26,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "threads_busy_count",
         unit: Unit::Count,
-        definition: "threads that were on a CPU for at least 5 % of the window; null for windows below 50 ms",
+        definition: "threads that were on a CPU for at least 5 % of the window or a quarter of the busiest thread's time; null for windows below 50 ms",
         source: "CPU time of each thread",
         get: |s| Value::count(s.placement.threads_busy.map(u64::from)),
     },

@@ -80,6 +80,13 @@ const FIELDS: &[Field] = &[
         get: |s| Value::Count(s.counts.attempts.into()),
     },
     Field {
+        name: "memory_limit_bytes",
+        unit: Unit::Bytes,
+        definition: "limit of the worker's data segment (RLIMIT_DATA); null where none was set",
+        source: "rules",
+        get: |s| Value::count(s.rules.limits.memory_bytes),
+    },
+    Field {
         name: "findings_count",
         unit: Unit::Count,
         definition: "findings of this case",

@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "throttled",
         level: Level::Invalid,
-        meaning: "The board lowered its highest allowed clock, or counted throttling, between the begin and the end of a repeat.",
+        meaning: "The board lowered its highest allowed clock between the begin and the end of a repeat.",
         check: throttled,
     },
     Rule {
@@ -55,7 +55,7 @@ fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
             .map(|change| change.hit(repeat))
             .collect()
     };
-    e.view.repeats.iter().flat_map(of_repeat).collect()
+    e.counting().flat_map(of_repeat).collect()
 }
 
 /// How the board was held back during a repeat; none when it was not, or when that is not known.
@@ -84,13 +84,8 @@ fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {
             .map(|change| change.hit(repeat))
             .collect()
     };
-    let mut hits: Vec<Hit> = e.view.repeats.iter().flat_map(within).collect();
-    let begun: Vec<&RepeatView> = e
-        .view
-        .repeats
-        .iter()
-        .filter(|r| r.row.start.is_some())
-        .collect();
+    let mut hits: Vec<Hit> = e.counting().flat_map(within).collect();
+    let begun: Vec<&RepeatView> = e.counting().filter(|r| r.row.start.is_some()).collect();
     for pair in begun.windows(2) {
         let between = differences(start_facts(pair[0]), start_facts(pair[1]));
         let lasting = between
@@ -150,9 +145,8 @@ struct Change {
 
 impl Change {
     fn is_throttling(&self) -> bool {
-        let subject = subject_of(&self.name);
-        let lowered = subject == "clock_max_khz" && self.figures().is_some_and(|(a, b)| b < a);
-        lowered || subject.starts_with("throttle")
+        let lowered = self.figures().is_some_and(|(before, after)| after < before);
+        subject_of(&self.name) == "clock_max_khz" && lowered
     }
 
     fn is_clock(&self) -> bool {

@@ -7,6 +7,7 @@ mod outcome;
 mod outputs;
 mod page;
 mod placement;
+pub mod sweep;
 mod tool;
 mod window;
 
@@ -85,6 +86,7 @@ const RULES: &[&[Rule]] = &[
     window::RULES,
     environment::RULES,
     outputs::RULES,
+    sweep::RULES,
     tool::RULES,
 ];
 

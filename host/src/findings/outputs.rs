@@ -1,13 +1,19 @@
 //! Rules about what the model gave out, and files made on the board.
 
-use crate::store::rows::OutputRow;
+use crate::store::rows::{ComparedRow, OutputRow};
 
 use super::{Evidence, Hit, Level, Rule};
 
-/// An output whose cosine with its reference is below this does not match.
-const COSINE: f64 = 0.999;
+/// An output whose cosine with its reference is below this does not match; for 8-bit integers, whose
+/// steps are coarse, the second figure.
+const COSINE: f64 = 0.9999;
+const COSINE_8_BIT: f64 = 0.99;
 
-/// Where no cosine exists (one side is all zero), a difference above this does not match.
+/// Nor does one with an error above this share of the reference's range (its largest less its smallest
+/// value); the cosine alone is blind to scale and to a single wrong element.
+const SHARE_OF_RANGE: f64 = 1e-3;
+
+/// Above this where the reference has no range.
 const MAX_ABS_ERROR: f64 = 1e-3;
 
 pub(super) const RULES: &[Rule] = &[
@@ -20,8 +26,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "reference_mismatch",
         level: Level::Warning,
-        meaning: "An output differs from its reference: cosine below 0.999, or an absolute error above 0.001 where no cosine exists.",
+        meaning: "An output differs from its reference: its cosine is below 0.9999, or its largest error above 0.001 of the reference's range (8-bit integers: cosine below 0.99).",
         check: reference_mismatch,
+    },
+    Rule {
+        code: "reference_unusable",
+        level: Level::Warning,
+        meaning: "A reference turned out not to be of the type or shape of its output, so the two were not compared. What was measured stays.",
+        check: reference_unusable,
     },
     Rule {
         code: "artifact_damaged",
@@ -32,35 +44,40 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn nonfinite_outputs(e: &Evidence<'_>) -> Vec<Hit> {
-    let bad = e
-        .summary
-        .outputs
-        .iter()
-        .filter(|output| output.nonfinite > 0);
-    bad.map(|output| {
-        let text = format!(
-            "output {} has {} values of {} that are not finite",
-            output.name, output.nonfinite, output.elements
-        );
+    of_counting(e, nonfinite)
+}
+
+fn nonfinite(output: &OutputRow) -> Option<Hit> {
+    let text = format!(
+        "output {} has {} values of {} that are not finite",
+        output.name, output.nonfinite, output.elements
+    );
+    (output.nonfinite > 0).then(|| {
         Hit::new(text)
             .figure("output", output.name.as_str())
             .figure("nonfinite", output.nonfinite)
             .figure("elements", output.elements)
     })
-    .collect()
 }
 
 fn reference_mismatch(e: &Evidence<'_>) -> Vec<Hit> {
-    e.summary.outputs.iter().filter_map(mismatch).collect()
+    of_counting(e, mismatch)
+}
+
+fn reference_unusable(e: &Evidence<'_>) -> Vec<Hit> {
+    let mut hits: Vec<Hit> = Vec::new();
+    let events = e.counting().flat_map(|repeat| &repeat.row.events);
+    for event in events.filter(|event| event.code == "reference_unusable") {
+        if !hits.iter().any(|known| known.text == event.text) {
+            hits.push(Hit::new(event.text.clone()));
+        }
+    }
+    hits
 }
 
 fn mismatch(output: &OutputRow) -> Option<Hit> {
     let compared = output.compared?;
-    let matches = match (compared.cosine, compared.max_abs_error) {
-        (Some(cosine), Some(_)) => cosine >= COSINE,
-        (None, Some(error)) => error <= MAX_ABS_ERROR,
-        (_, None) => false,
-    };
+    let matches = matches(output.dtype.as_str(), &compared);
     let show = |figure: Option<f64>| figure.map_or_else(|| "not finite".into(), |x| x.to_string());
     let text = format!(
         "output {} differs from its reference: cosine {}, largest error {}",
@@ -76,6 +93,34 @@ fn mismatch(output: &OutputRow) -> Option<Hit> {
             .figure("cosine", compared.cosine)
             .figure("max_abs_error", compared.max_abs_error)
     })
+}
+
+fn matches(dtype: &str, compared: &ComparedRow) -> bool {
+    // Infinitely far.
+    let Some(error) = compared.max_abs_error else {
+        return false;
+    };
+    if matches!(dtype, "i8" | "u8") {
+        return compared
+            .cosine
+            .map_or(error == 0.0, |cosine| cosine >= COSINE_8_BIT);
+    }
+    let range = compared.reference_range.filter(|range| *range > 0.0);
+    let allowed = range.map_or(MAX_ABS_ERROR, |range| range * SHARE_OF_RANGE);
+    compared.cosine.is_none_or(|cosine| cosine >= COSINE) && error <= allowed
+}
+
+/// What a rule says of the outputs of every repeat that counts; once where it says the same of several.
+fn of_counting(e: &Evidence<'_>, rule: impl Fn(&OutputRow) -> Option<Hit>) -> Vec<Hit> {
+    let mut hits: Vec<Hit> = Vec::new();
+    for repeat in e.view.counting() {
+        for hit in repeat.row.outputs.iter().filter_map(&rule) {
+            if !hits.iter().any(|known| known.text == hit.text) {
+                hits.push(hit);
+            }
+        }
+    }
+    hits
 }
 
 fn artifact_damaged(e: &Evidence<'_>) -> Vec<Hit> {

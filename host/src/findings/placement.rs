@@ -16,14 +16,20 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "threads_fewer",
         level: Level::Warning,
-        meaning: "Fewer threads worked during the window (at least 5 % of it on a CPU) than were asked for.",
+        meaning: "Fewer threads worked during the window than were asked for. One that works was on a CPU for at least 5 % of it, or for a quarter of the busiest thread's time.",
         check: threads_fewer,
     },
     Rule {
         code: "threads_more",
         level: Level::Warning,
-        meaning: "More threads worked during the window (at least 5 % of it on a CPU) than were asked for, and together they used more CPU time than that many could. Threads that take turns are not meant.",
+        meaning: "More threads worked during the window than were asked for, and together they used more CPU time than that many could. Threads that take turns are not meant.",
         check: threads_more,
+    },
+    Rule {
+        code: "threads_share_cpus",
+        level: Level::Warning,
+        meaning: "More threads were asked for than the worker had CPUs: they took turns, and waiting for one another is in the latency.",
+        check: threads_share_cpus,
     },
     Rule {
         code: "effective_differs",
@@ -113,6 +119,25 @@ fn compare_threads(
     vec![
         hit.figure("requested", asked + besides)
             .figure("busy", busy),
+    ]
+}
+
+fn threads_share_cpus(e: &Evidence<'_>) -> Vec<Hit> {
+    let placement = &e.summary.placement;
+    let (Some(threads), Some(cpus)) = (placement.threads_requested, &placement.cpus_wanted) else {
+        return Vec::new();
+    };
+    if threads as usize <= cpus.len() || cpus.is_empty() {
+        return Vec::new();
+    }
+    let text = format!(
+        "{threads} threads were asked for and had {} CPUs",
+        cpus.len()
+    );
+    vec![
+        Hit::new(text)
+            .figure("threads", threads)
+            .figure("cpus", cpus.len()),
     ]
 }
 

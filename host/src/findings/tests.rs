@@ -238,6 +238,7 @@ fn outputs_that_are_not_finite_or_not_the_reference_are_told() {
     let wrong = with(|output| {
         output.compared = Some(edgedyno_shared::repeat::Comparison {
             max_abs_error_bits: 0.5_f64.to_bits(),
+            reference_range_bits: 1e6_f64.to_bits(),
             cosine_bits: Some(0.9_f64.to_bits()),
         });
     });
@@ -247,19 +248,41 @@ fn outputs_that_are_not_finite_or_not_the_reference_are_told() {
     );
 }
 
-#[test]
-fn a_matching_reference_is_quiet() {
-    let findings = after(|records| {
+/// Findings when every output has this type, error, range of the reference and cosine.
+fn compared(dtype: &str, error: f64, range: f64, cosine: Option<f64>) -> usize {
+    let found = after(|records| {
         for record in records {
             if let Record::Output(output) = record {
+                output.dtype = dtype.into();
                 output.compared = Some(edgedyno_shared::repeat::Comparison {
-                    max_abs_error_bits: 1e-6_f64.to_bits(),
-                    cosine_bits: Some(0.999_99_f64.to_bits()),
+                    max_abs_error_bits: error.to_bits(),
+                    reference_range_bits: range.to_bits(),
+                    cosine_bits: cosine.map(f64::to_bits),
                 });
             }
         }
     });
-    assert_eq!(findings, []);
+    assert!(found.iter().all(|f| f.code == "reference_mismatch"));
+    found.len()
+}
+
+#[test]
+fn a_matching_reference_is_quiet() {
+    assert_eq!(compared("f32", 9e-4, 1.0, Some(0.999_95)), 0);
+    assert_eq!(compared("f32", 9e-2, 100.0, Some(1.0)), 0);
+    assert_eq!(compared("f32", 9e-4, 0.0, None), 0);
+    assert_eq!(compared("i8", 3.0, 255.0, Some(0.991)), 0);
+    assert_eq!(compared("u8", 0.0, 0.0, None), 0);
+}
+
+#[test]
+fn neither_scale_nor_one_wrong_element_hides_behind_the_cosine() {
+    // Twice the reference: the cosine is 1.
+    assert_eq!(compared("f32", 1.0, 1.0, Some(1.0)), 1);
+    assert_eq!(compared("f32", 0.25, 1.65, Some(0.9995)), 1);
+    assert_eq!(compared("f32", 0.0, 1.0, Some(0.9998)), 1);
+    assert_eq!(compared("i8", 3.0, 255.0, Some(0.98)), 1);
+    assert_eq!(compared("f32", f64::INFINITY, 1.0, Some(1.0)), 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::stats::autocorrelation::integrated_time;
 use crate::stats::bound;
 use crate::stats::quantile::LEVELS;
 use crate::summary::RepeatFigures;
+use crate::ui::units;
 
 use crate::view::RepeatView;
 
@@ -15,6 +16,9 @@ const SURE: f64 = 0.01;
 
 /// More outliers than this share are told.
 const MANY_OUTLIERS: f64 = 0.01;
+
+/// Beyond this share outliers are a mode of their own.
+const STRAGGLERS: f64 = 0.1;
 
 /// Percentiles up to this one are expected of every run; higher ones are only marked.
 const EXPECTED: f64 = 0.99;
@@ -127,10 +131,16 @@ fn outliers(e: &Evidence<'_>) -> Vec<Hit> {
     let Some(found) = found.filter(|found| found.share() > MANY_OUTLIERS) else {
         return Vec::new();
     };
-    let text = format!(
+    let count = |n: usize| units::count(n as u64);
+    let mut text = format!(
         "{} of {} trials are far slower and {} far faster than the rest",
-        found.high, found.n, found.low
+        count(found.high),
+        count(found.n),
+        count(found.low)
     );
+    if found.share() > STRAGGLERS {
+        text.push_str(": so many are no stragglers but another way to run");
+    }
     vec![
         Hit::new(text)
             .figure("share", found.share())
@@ -151,9 +161,9 @@ fn few_samples(e: &Evidence<'_>) -> Vec<Hit> {
     let needed = bound::minimum_count(*level);
     let name = format!("p{}", level * 100.0);
     let text = format!(
-        "{} trials are worth {:.0} independent ones; {name} needs {}",
-        latency.distribution.n,
-        quantile.n_eff.floor(),
+        "for {name} the {} trials are worth {} independent ones; it needs {}",
+        units::count(latency.distribution.n as u64),
+        units::count(quantile.n_eff as u64),
         needed.map_or_else(|| "more".into(), |n| n.to_string()),
     );
     vec![

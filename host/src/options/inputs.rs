@@ -8,7 +8,8 @@ use super::parse;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Inputs")]
 pub struct InputOptions {
-    /// A tensor file (.npy, .npz or raw) for an input, or a folder of them; may be repeated
+    /// A tensor file (.npy, .npz or raw), or a folder whose files are used in turn; once for each input,
+    /// behind its NAME= where the model has several. An .npz file names its inputs itself
     #[arg(
         long = "input",
         value_name = "[NAME=]FILE|DIR",

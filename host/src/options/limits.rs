@@ -21,12 +21,22 @@ pub struct LimitOptions {
     /// Longest time for a later trial, unless 50 medians are longer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::positive_span)]
     pub timeout_trial: Nanos,
-    /// Most memory the worker may allocate, such as 512MiB
+    /// Most data the worker may have (RLIMIT_DATA: heap and private memory, not mapped files), as 512MiB
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub memory_limit: Option<Bytes>,
 }
 
 impl LimitOptions {
+    /// What holds where nothing is asked for.
+    pub fn usual() -> Self {
+        Self {
+            timeout_load: Nanos::from_secs(120),
+            timeout_compile: Nanos::from_secs(600),
+            timeout_trial: Nanos::from_secs(10),
+            memory_limit: None,
+        }
+    }
+
     pub fn limits(&self) -> Limits {
         Limits {
             load: self.timeout_load,

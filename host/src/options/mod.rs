@@ -6,4 +6,5 @@ pub mod parse;
 pub mod placement;
 pub mod rules;
 pub mod runtime;
+pub mod schedule;
 pub mod shapes;

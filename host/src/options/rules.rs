@@ -38,6 +38,16 @@ pub struct RuleOptions {
 }
 
 impl RuleOptions {
+    /// What holds where nothing is asked for.
+    pub fn usual() -> Self {
+        Self {
+            warmup: until_steady(MAX_WARMUP),
+            trials: None,
+            duration: Nanos::from_secs(5),
+            repeat: NonZeroU32::MIN.saturating_add(2),
+        }
+    }
+
     pub fn rules(&self) -> Rules {
         Rules {
             warmup: self.warmup.clone(),
@@ -76,7 +86,8 @@ pub fn until_steady(max_time: Nanos) -> WarmupRule {
     }
 }
 
-fn warmup(text: &str) -> Result<WarmupRule, String> {
+/// A rule as the command line writes it.
+pub fn warmup(text: &str) -> Result<WarmupRule, String> {
     let fixed = |min_trials, min_time, max_time| WarmupRule {
         min_trials,
         min_time,

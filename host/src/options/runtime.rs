@@ -24,9 +24,9 @@ pub struct RuntimeOptions {
     /// An option of the session or provider, in the runtime's own words; may be repeated
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = parse::pair)]
     pub options: Vec<(String, String)>,
-    /// Whether copies of inputs and outputs are timed
-    #[arg(long, value_name = "WHERE", default_value = "resident")]
-    pub io: IoChoice,
+    /// Whether copies of inputs and outputs are timed [default: resident on the CPU, transfer with a provider]
+    #[arg(long, value_name = "WHERE")]
+    pub io: Option<IoChoice>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +61,18 @@ impl From<IoChoice> for Io {
 }
 
 impl RuntimeOptions {
+    /// What is timed: as asked, else what a user of that device waits for.
+    pub fn io(&self) -> Io {
+        let on_device = self.options.iter().any(|(key, value)| {
+            key == "provider" && !matches!(value.to_ascii_lowercase().as_str(), "cpu" | "none")
+        });
+        match (self.io, on_device) {
+            (Some(choice), _) => choice.into(),
+            (None, true) => Io::Transfer,
+            (None, false) => Io::Resident,
+        }
+    }
+
     /// All options by key, the typed ones under the names that backend onnxruntime has for them.
     pub fn sorted(&self) -> Result<Vec<(String, String)>, CommandError> {
         let typed = [

@@ -1,15 +1,17 @@
-//! The plan that knows everything beforehand: cases × repeats, round by round.
+//! The plan that knows everything beforehand: cases × repeats in an order of its own.
+
+use std::collections::HashSet;
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::{ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules};
 
 use super::axes::case_key;
-use super::shuffle::shuffle;
+use super::schedule::{self, Schedule, Slot};
 use super::{Ended, Planner, Progress};
 
 /// An attempt lost with its board or link is made again this often in all.
-const MAX_ATTEMPTS: usize = 2;
+const MAX_LOST: usize = 2;
 
 /// What all cases of a plan share.
 #[derive(Debug, Clone)]
@@ -26,27 +28,67 @@ pub struct Conduct {
 /// A plan of fixed size.
 #[derive(Debug, Clone)]
 pub struct StaticPlan {
+    run: RunId,
     cases: Vec<(Sha256, Case)>,
     conduct: Conduct,
-    /// Keys of first attempts, in the order in which they are measured.
-    slots: Vec<(usize, OrderKey)>,
+    schedule: Schedule,
+    /// First attempts, in the order in which they are measured.
+    slots: Vec<Slot>,
+    /// For each case those that are smaller along an axis that running out of memory ends.
+    smaller: Vec<Vec<u32>>,
+    /// Every slot before this one has its result, whatever happens.
+    first_open: usize,
+}
+
+/// Why repeats of a case were not ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// The case failed too often.
+    Failing,
+    /// This case, which is smaller, ran out of memory.
+    LargerThan(Sha256),
+    /// The time was over, or the user stopped.
+    Stopped,
+}
+
+/// Where a slot stands.
+enum State {
+    /// It has its result, or was given up for good.
+    Settled(Option<LeftOut>),
+    Pending,
+    /// To be measured by this attempt.
+    Due(u32),
 }
 
 impl StaticPlan {
-    /// Lays out the rounds. A case that is given twice is measured once.
+    /// Lays out rounds of all cases. A case that is given twice is measured once.
     pub fn new(run: &RunId, cases: Vec<Case>, conduct: Conduct) -> Self {
-        let mut keyed: Vec<(Sha256, Case)> = Vec::with_capacity(cases.len());
-        for case in cases {
-            let key = case_key(&case);
-            if keyed.iter().all(|(known, _)| *known != key) {
-                keyed.push((key, case));
-            }
-        }
-        let slots = lay_out(run, &keyed, &conduct);
+        let keyed = cases.into_iter().map(|case| (case_key(&case), case));
+        Self::scheduled(run, keyed.collect(), conduct, Schedule::default())
+    }
+
+    /// Lays out cases, each with its key, by a schedule.
+    pub fn scheduled(
+        run: &RunId,
+        cases: Vec<(Sha256, Case)>,
+        conduct: Conduct,
+        schedule: Schedule,
+    ) -> Self {
+        let mut seen = HashSet::with_capacity(cases.len());
+        let mut cases = cases;
+        cases.retain(|(key, _)| seen.insert(*key));
+        let slots = lay_out(&cases, &conduct, &schedule);
         Self {
-            cases: keyed,
+            run: run.clone(),
+            smaller: match schedule.stop_on_oom.is_empty() {
+                true => Vec::new(),
+                false => schedule::smaller(&cases, &schedule.stop_on_oom),
+            },
+            cases,
             conduct,
+            schedule,
             slots,
+            first_open: 0,
         }
     }
 
@@ -60,72 +102,171 @@ impl StaticPlan {
     }
 
     /// Keys of the first attempts in the order of measurement.
-    pub fn keys(&self) -> impl Iterator<Item = &OrderKey> {
-        self.slots.iter().map(|(_, key)| key)
+    pub fn keys(&self) -> impl Iterator<Item = OrderKey> {
+        self.slots.iter().map(|slot| self.key(*slot))
     }
 
-    fn order(&self, case: usize, key: OrderKey) -> RepeatOrder {
+    /// Cases of which repeats were left out, how many, and why, by the order of cases.
+    pub fn left_out(&self, progress: &Progress) -> Vec<(Sha256, u32, LeftOut)> {
+        let mut found: Vec<Option<(u32, LeftOut)>> = vec![None; self.cases.len()];
+        for slot in &self.slots {
+            let why = match self.state(progress, *slot) {
+                State::Settled(why) => why,
+                State::Pending | State::Due(_) => Some(LeftOut::Stopped),
+            };
+            if let Some(why) = why {
+                let of_case = &mut found[slot.case as usize];
+                let before = of_case.map_or(0, |(repeats, _)| repeats);
+                *of_case = Some((before + 1, why));
+            }
+        }
+        let cases = self.cases.iter().zip(found);
+        cases
+            .filter_map(|((key, _), found)| found.map(|(repeats, why)| (*key, repeats, why)))
+            .collect()
+    }
+
+    fn key(&self, slot: Slot) -> OrderKey {
+        OrderKey {
+            run: self.run.clone(),
+            case: self.cases[slot.case as usize].0,
+            repeat: slot.repeat,
+            attempt: 0,
+            pass: Pass::Honest,
+        }
+    }
+
+    fn order(&self, slot: Slot, attempt: u32) -> RepeatOrder {
+        let mut outputs = self.conduct.outputs.clone();
+        outputs.save |= self.schedule.keeps_outputs && slot.repeat == 0;
         RepeatOrder {
-            key,
-            case: self.cases[case].1.clone(),
+            key: OrderKey {
+                attempt,
+                ..self.key(slot)
+            },
+            case: self.cases[slot.case as usize].1.clone(),
             rules: self.conduct.rules.clone(),
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
-            outputs: self.conduct.outputs.clone(),
+            outputs,
         }
+    }
+
+    fn state(&self, progress: &Progress, slot: Slot) -> State {
+        let key = self.key(slot);
+        let attempts = progress.attempts(&key);
+        if attempts.iter().any(|(_, how)| how.is_none()) {
+            return State::Pending;
+        }
+        let is_result = |how: &Option<Ended>| {
+            matches!(
+                how,
+                Some(Ended::Complete | Ended::Failed | Ended::OutOfMemory)
+            )
+        };
+        let lost = attempts.iter().filter(|(_, how)| *how == Some(Ended::Lost));
+        if attempts.iter().any(|(_, how)| is_result(how)) || lost.count() >= MAX_LOST {
+            return State::Settled(None);
+        }
+        if self.is_known_well(progress, slot) {
+            return State::Settled(None);
+        }
+        if let Some(why) = self.given_up(progress, slot, &key) {
+            return State::Settled(Some(why));
+        }
+        let highest = attempts.iter().map(|(attempt, _)| attempt + 1).max();
+        State::Due(highest.unwrap_or(0))
+    }
+
+    /// Whether the repeats before this one are enough for the stop rule.
+    fn is_known_well(&self, progress: &Progress, slot: Slot) -> bool {
+        let Some(within) = self.schedule.within else {
+            return false;
+        };
+        let is_extra = (self.conduct.repeats..self.rounds()).contains(&slot.repeat);
+        let figures = progress.figures(self.cases[slot.case as usize].0);
+        let half_width = figures.and_then(super::figures::CaseFigures::p50_half_width);
+        is_extra && half_width.is_some_and(|half| half <= within.share)
+    }
+
+    fn given_up(&self, progress: &Progress, slot: Slot, key: &OrderKey) -> Option<LeftOut> {
+        let failed = |how| matches!(how, Ended::Failed | Ended::OutOfMemory);
+        let most = self.schedule.max_attempts.unwrap_or(u32::MAX) as usize;
+        if progress.count(key, failed) >= most {
+            return Some(LeftOut::Failing);
+        }
+        let smaller = self.smaller.get(slot.case as usize)?;
+        let ran_out = smaller
+            .iter()
+            .map(|at| self.cases[*at as usize].0)
+            .find(|case| {
+                let key = OrderKey {
+                    case: *case,
+                    ..key.clone()
+                };
+                progress.count(&key, |how| how == Ended::OutOfMemory) > 0
+            });
+        ran_out.map(LeftOut::LargerThan)
+    }
+
+    fn rounds(&self) -> u32 {
+        rounds(&self.conduct, &self.schedule)
     }
 }
 
-/// Interleaves: every case once a round, so that a slow drift of the board meets all cases alike.
-fn lay_out(run: &RunId, cases: &[(Sha256, Case)], conduct: &Conduct) -> Vec<(usize, OrderKey)> {
-    let mut slots = Vec::with_capacity(cases.len() * conduct.repeats as usize);
-    for repeat in 0..conduct.repeats {
-        let mut round: Vec<usize> = (0..cases.len()).collect();
-        shuffle(&mut round, conduct.seed ^ u64::from(repeat));
-        slots.extend(round.into_iter().map(|case| {
-            let key = OrderKey {
-                run: run.clone(),
-                case: cases[case].0,
-                repeat,
-                attempt: 0,
-                pass: Pass::Honest,
-            };
-            (case, key)
-        }));
+fn rounds(conduct: &Conduct, schedule: &Schedule) -> u32 {
+    let most = schedule.within.map_or(0, |within| within.max_repeats);
+    conduct.repeats.max(most)
+}
+
+fn lay_out(cases: &[(Sha256, Case)], conduct: &Conduct, schedule: &Schedule) -> Vec<Slot> {
+    let rounds = rounds(conduct, schedule);
+    let slots = schedule
+        .order
+        .lay_out(cases.len() as u32, rounds, conduct.seed);
+    let Some(sentinel) = schedule.sentinel else {
+        return slots;
+    };
+    let at = cases.iter().position(|(key, _)| *key == sentinel.case);
+    match at {
+        Some(at) => schedule::watch(slots, at as u32, sentinel.every, rounds),
+        // It is measured on another board.
+        None => slots,
     }
-    slots
 }
 
 impl Planner for StaticPlan {
     fn next(&mut self, progress: &Progress) -> Vec<RepeatOrder> {
-        let due = self.slots.iter().filter_map(|(case, key)| {
-            let attempt = next_attempt(progress, key)?;
-            Some(self.order(
-                *case,
-                OrderKey {
-                    attempt,
-                    ..key.clone()
-                },
-            ))
-        });
-        due.take(progress.room).collect()
+        let budget = self.schedule.time_budget;
+        if budget.is_some_and(|budget| progress.elapsed >= budget) {
+            return Vec::new();
+        }
+        let mut orders = Vec::new();
+        let mut all_settled = true;
+        for at in self.first_open..self.slots.len() {
+            if orders.len() >= progress.room {
+                break;
+            }
+            match self.state(progress, self.slots[at]) {
+                State::Settled(_) if all_settled => self.first_open = at + 1,
+                State::Settled(_) => {}
+                State::Pending => all_settled = false,
+                State::Due(attempt) => {
+                    all_settled = false;
+                    orders.push(self.order(self.slots[at], attempt));
+                }
+            }
+        }
+        orders
     }
 
     fn total(&self) -> Option<usize> {
         Some(self.slots.len())
     }
-}
 
-/// The attempt to make of a repeat, none when it has its result, is on the way or was lost too often.
-fn next_attempt(progress: &Progress, key: &OrderKey) -> Option<u32> {
-    let attempts = progress.attempts(key);
-    let settled = |how: &Option<Ended>| matches!(how, None | Some(Ended::Complete | Ended::Failed));
-    let lost = attempts.iter().filter(|(_, how)| *how == Some(Ended::Lost));
-    if attempts.iter().any(|(_, how)| settled(how)) || lost.count() >= MAX_ATTEMPTS {
-        return None;
+    fn needs_figures(&self) -> bool {
+        self.schedule.within.is_some()
     }
-    let highest = attempts.iter().map(|(attempt, _)| attempt + 1).max();
-    Some(highest.unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -238,7 +379,7 @@ pub(crate) mod tests {
         #[test]
         fn every_repeat_of_every_case_is_measured_once(cases in 1_u32..5, repeats in 1_u32..5, seed: u64, room in 1_usize..7) {
             let mut plan = plan(cases, repeats, seed);
-            let expected: BTreeSet<OrderKey> = plan.keys().cloned().collect();
+            let expected: BTreeSet<OrderKey> = plan.keys().collect();
             prop_assert_eq!(expected.len(), (cases * repeats) as usize);
             let ran = drain(&mut plan, &mut Progress::default(), room, |_| Ended::Complete);
             prop_assert_eq!(ran.len(), expected.len());
@@ -247,7 +388,7 @@ pub(crate) mod tests {
 
         #[test]
         fn a_run_resumed_at_any_point_measures_the_rest_in_order(cases in 1_u32..5, repeats in 1_u32..5, seed: u64, cut in 0_usize..20) {
-            let all: Vec<OrderKey> = plan(cases, repeats, seed).keys().cloned().collect();
+            let all: Vec<OrderKey> = plan(cases, repeats, seed).keys().collect();
             let cut = cut.min(all.len());
             let mut progress = Progress::default();
             all[..cut].iter().for_each(|key| progress.end(key.clone(), Ended::Complete));
@@ -304,7 +445,7 @@ pub(crate) mod tests {
             room: 5,
             ..Progress::default()
         };
-        let first = plan.keys().next().unwrap().clone();
+        let first = plan.keys().next().unwrap();
         progress.only_pending([first]);
         let orders = plan.next(&progress);
         assert_eq!(orders.len(), 1);

@@ -1,24 +1,39 @@
 //! Planners: what to order next, worked out from what is done. Pure; the driver does the rest.
 
+pub mod answer;
 pub mod axes;
 pub mod backend;
 pub mod check;
 pub mod feed;
+pub mod figures;
 pub mod fixed;
+pub mod goal;
+pub mod optimize;
+pub mod schedule;
 mod shuffle;
+pub mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::order::{OrderKey, Pass, RepeatOrder};
 use edgedyno_shared::wire::failure::FailureCode;
+
+use self::figures::CaseFigures;
 
 /// Decides what is measured, in which order, and when it is enough.
 pub trait Planner {
     /// Orders to queue now, at most `progress.room`. Nothing, with nothing pending: the plan is done.
     fn next(&mut self, progress: &Progress) -> Vec<RepeatOrder>;
 
-    /// Repeats planned in all, where the plan knows.
+    /// Repeats planned in all, at most, where the plan knows.
     fn total(&self) -> Option<usize>;
+
+    /// Whether what comes next depends on what was measured, and not only on how it ended.
+    fn needs_figures(&self) -> bool {
+        false
+    }
 }
 
 /// What a planner knows: which attempts have ended and which are on the way.
@@ -26,8 +41,12 @@ pub trait Planner {
 pub struct Progress {
     ended: BTreeMap<OrderKey, Ended>,
     pending: BTreeSet<OrderKey>,
+    /// By case; kept only for a planner that needs them.
+    figures: BTreeMap<Sha256, CaseFigures>,
     /// Orders that may be queued now.
     pub room: usize,
+    /// Since driving began.
+    pub elapsed: Duration,
 }
 
 /// How an attempt ended, as far as planning is concerned.
@@ -36,6 +55,8 @@ pub enum Ended {
     Complete,
     /// A result too: the same would happen again.
     Failed,
+    /// A failure of its own kind: what is larger will run out as well.
+    OutOfMemory,
     /// Board or link were lost meanwhile; another attempt may do better.
     Lost,
     /// Stopped by the user; a resumed run measures it again.
@@ -48,6 +69,7 @@ impl Ended {
         match code {
             FailureCode::AgentRestarted => Self::Lost,
             FailureCode::Cancelled => Self::Cancelled,
+            FailureCode::OutOfMemory => Self::OutOfMemory,
             _ => Self::Failed,
         }
     }
@@ -73,12 +95,35 @@ impl Progress {
         keys.into_iter().for_each(|key| self.begin(key));
     }
 
+    /// What a case has come to by now.
+    pub fn put_figures(&mut self, case: Sha256, figures: CaseFigures) {
+        self.figures.insert(case, figures);
+    }
+
+    pub fn figures(&self, case: Sha256) -> Option<&CaseFigures> {
+        self.figures.get(&case)
+    }
+
     pub fn pending(&self) -> &BTreeSet<OrderKey> {
         &self.pending
     }
 
     pub fn ended(&self) -> &BTreeMap<OrderKey, Ended> {
         &self.ended
+    }
+
+    /// How often the attempts of `key`'s case, run and pass ended like this.
+    pub fn count(&self, key: &OrderKey, how: impl Fn(Ended) -> bool) -> usize {
+        let at = |repeat, attempt, pass| OrderKey {
+            repeat,
+            attempt,
+            pass,
+            ..key.clone()
+        };
+        let all = at(0, 0, Pass::Honest)..=at(u32::MAX, u32::MAX, Pass::Attributed);
+        let ended = self.ended.range(all);
+        let ended = ended.filter(|(k, ended)| k.pass == key.pass && how(**ended));
+        ended.count()
     }
 
     /// Attempts so far of a repeat and pass; `key`'s own attempt does not matter.

@@ -23,3 +23,4 @@ pub mod simulate;
 pub mod steady;
 pub mod summary;
 pub mod value;
+pub mod windows;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::StoreId;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -21,6 +22,8 @@ pub struct Store {
     pub(super) sql: Connection,
     dir: PathBuf,
     id: StoreId,
+    /// What its file was when it was opened.
+    mark: FileMark,
 }
 
 impl Store {
@@ -65,6 +68,17 @@ impl Store {
         }
     }
 
+    /// Sees that what is written is found again: the file may have been removed, or replaced by another,
+    /// since it was opened.
+    pub fn still_there(&self) -> Result<()> {
+        let path = self.dir.join(FILE);
+        match std::fs::metadata(&path) {
+            Ok(found) if FileMark::of(&found).is_same_file(self.mark) => Ok(()),
+            Ok(_) => Err(not_writable(&self.dir, "its file was replaced by another")),
+            Err(why) => Err(not_writable(&self.dir, &why.to_string())),
+        }
+    }
+
     /// Names this store to agents; made with it.
     pub fn id(&self) -> StoreId {
         self.id
@@ -85,7 +99,10 @@ impl Store {
             why: format!("its id is `{id}`"),
         })?;
         let dir = dir.to_owned();
-        Ok(Self { sql, dir, id })
+        let found = std::fs::metadata(dir.join(FILE));
+        let found = found.map_err(|why| not_writable(&dir, &why.to_string()))?;
+        let mark = FileMark::of(&found);
+        Ok(Self { sql, dir, id, mark })
     }
 
     /// Turns what SQLite reported while `doing` something into an error of this store.

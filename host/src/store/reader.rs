@@ -59,14 +59,7 @@ impl Store {
             "read the cases",
             "SELECT case_key, match_key, definition, rules FROM cases WHERE run_id = $1 ORDER BY position",
             [&run.0],
-            |row| {
-                Ok(CaseEntry {
-                    key: parsed(row, 0)?,
-                    match_key: parsed(row, 1)?,
-                    case: from_json(row, 2)?,
-                    rules: from_json(row, 3)?,
-                })
-            },
+            case_entry,
         )
     }
 
@@ -84,6 +77,27 @@ impl Store {
             by_case.entry(key).or_default().push(run);
         }
         Ok(by_case)
+    }
+
+    /// Cases of a run and attempts that have a row, by number.
+    pub fn counts(&self, run: &RunId) -> Result<(u64, u64)> {
+        let count = |doing, sql| {
+            let of = |row: &Row<'_>| row.get::<_, i64>(0);
+            self.sql
+                .query_row(sql, [&run.0], of)
+                .map(|n| n as u64)
+                .map_err(self.explain(doing))
+        };
+        Ok((
+            count(
+                "count the cases",
+                "SELECT COUNT(*) FROM cases WHERE run_id = $1",
+            )?,
+            count(
+                "count the attempts",
+                "SELECT COUNT(*) FROM repeats WHERE run_id = $1",
+            )?,
+        ))
     }
 
     /// Boards of a run and what each said of itself.
@@ -110,6 +124,17 @@ impl Store {
         )
     }
 
+    /// Of these, the ones of one case and those of the run as a whole.
+    pub fn findings_of(&self, run: &RunId, case: Sha256) -> Result<Vec<FindingRow>> {
+        self.list(
+            "read the findings",
+            "SELECT body FROM findings
+             WHERE run_id = $1 AND (case_key = $2 OR case_key IS NULL) ORDER BY number",
+            params![run.0, case.to_string()],
+            |row| from_json(row, 0),
+        )
+    }
+
     /// Keys of a run that have a row, and how each ended; a planner leaves these out.
     pub fn done_keys(&self, run: &RunId) -> Result<Vec<(OrderKey, OutcomeKind)>> {
         self.list(
@@ -119,6 +144,35 @@ impl Store {
             [&run.0],
             |row| Ok((order_key(row)?, outcome(row, 5)?)),
         )
+    }
+
+    /// As [`Self::done_keys`], with the failure of those that failed.
+    pub fn endings(&self, run: &RunId) -> Result<Vec<(OrderKey, OutcomeKind, Option<FailureRow>)>> {
+        self.list(
+            "read what is done",
+            "SELECT run_id, case_key, repeat, attempt, pass, outcome, failure FROM repeats
+             WHERE run_id = $1 ORDER BY id",
+            [&run.0],
+            |row| Ok((order_key(row)?, outcome(row, 5)?, optional_json(row, 6)?)),
+        )
+    }
+
+    /// One case of a run.
+    pub fn case(&self, run: &RunId, key: Sha256) -> Result<CaseEntry> {
+        let found = self.list(
+            "read a case",
+            "SELECT case_key, match_key, definition, rules FROM cases
+             WHERE run_id = $1 AND case_key = $2",
+            params![run.0, key.to_string()],
+            case_entry,
+        )?;
+        found
+            .into_iter()
+            .next()
+            .ok_or_else(|| StoreError::NoSuchCase {
+                run: run.0.clone(),
+                case: key.to_string(),
+            })
     }
 
     /// All attempts of a case's repeats, by pass, repeat and attempt.
@@ -342,6 +396,15 @@ fn mark_those_that_count(repeats: &mut [RepeatRow]) {
         let complete = repeat.outcome == OutcomeKind::Complete;
         repeat.counts = complete && seen.insert((repeat.key.pass, repeat.key.repeat));
     }
+}
+
+fn case_entry(row: &Row<'_>) -> rusqlite::Result<CaseEntry> {
+    Ok(CaseEntry {
+        key: parsed(row, 0)?,
+        match_key: parsed(row, 1)?,
+        case: from_json(row, 2)?,
+        rules: from_json(row, 3)?,
+    })
 }
 
 fn repeat_row(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {

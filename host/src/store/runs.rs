@@ -8,7 +8,7 @@ use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::wire::failure::Failure;
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::rows::{
     CaseRow, DeviceRow, FailureRow, FindingRow, OutcomeKind, RulesRow, RunRow, RunStatus,
@@ -66,22 +66,40 @@ impl Store {
 
     /// Adds a case; one that is there already keeps its place.
     pub fn add_case(&self, run: &RunId, new: &NewCase<'_>) -> Result<()> {
-        let explain = self.explain("add a case");
+        self.add_cases(run, std::slice::from_ref(new))
+    }
+
+    /// Adds cases behind those that are there, all or none.
+    pub fn add_cases(&self, run: &RunId, all: &[NewCase<'_>]) -> Result<()> {
+        let explain = self.explain("add cases");
         let change = self.begin()?;
-        change
-            .execute(
+        let mut position: i64 = change
+            .query_row(
+                "SELECT COUNT(*) FROM cases WHERE run_id = $1",
+                [&run.0],
+                |row| row.get(0),
+            )
+            .map_err(&explain)?;
+        let mut insert = change
+            .prepare(
                 "INSERT INTO cases (run_id, case_key, match_key, position, definition, rules)
-                 SELECT $1, $2, $3, COUNT(*), $4, $5 FROM cases WHERE run_id = $1
-                 ON CONFLICT (run_id, case_key) DO NOTHING",
-                params![
+                 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id, case_key) DO NOTHING",
+            )
+            .map_err(&explain)?;
+        for new in all {
+            let added = insert
+                .execute(params![
                     run.0,
                     new.key.to_string(),
                     new.match_key.to_string(),
+                    position,
                     json(&CaseRow::from(new.case)),
                     json(&new.rules),
-                ],
-            )
-            .map_err(&explain)?;
+                ])
+                .map_err(&explain)?;
+            position += added as i64;
+        }
+        drop(insert);
         change.commit().map_err(&explain)
     }
 
@@ -118,14 +136,53 @@ impl Store {
         case: Option<Sha256>,
         finding: &FindingRow,
     ) -> Result<()> {
-        self.sql
-            .execute(
-                "INSERT INTO findings (run_id, number, case_key, body)
-                 SELECT $1, COUNT(*), $2, $3 FROM findings WHERE run_id = $1",
-                params![run.0, case.map(|key| key.to_string()), json(finding)],
+        self.put_findings(run, &[(case, finding.clone())])
+    }
+
+    /// Keeps findings behind those that are there, all or none.
+    pub fn put_findings(
+        &self,
+        run: &RunId,
+        findings: &[(Option<Sha256>, FindingRow)],
+    ) -> Result<()> {
+        let explain = self.explain("keep findings");
+        let change = self.begin()?;
+        let first: i64 = change
+            .query_row(
+                "SELECT COALESCE(MAX(number) + 1, 0) FROM findings WHERE run_id = $1",
+                [&run.0],
+                |row| row.get(0),
             )
-            .map(drop)
-            .map_err(self.explain("keep a finding"))
+            .map_err(&explain)?;
+        let mut insert = change
+            .prepare(
+                "INSERT INTO findings (run_id, number, case_key, body) VALUES ($1, $2, $3, $4)",
+            )
+            .map_err(&explain)?;
+        for (number, (case, finding)) in (first..).zip(findings) {
+            let case = case.map(|key| key.to_string());
+            insert
+                .execute(params![run.0, number, case, json(finding)])
+                .map_err(&explain)?;
+        }
+        drop(insert);
+        change.commit().map_err(&explain)
+    }
+
+    /// Takes away findings of these codes, which the end of a resumed run makes anew.
+    pub fn drop_findings(&self, run: &RunId, codes: &[&str]) -> Result<()> {
+        let explain = self.explain("drop findings");
+        let change = self.begin()?;
+        for code in codes {
+            // The body is JSON of our own writing that begins with the code.
+            change
+                .execute(
+                    "DELETE FROM findings WHERE run_id = $1 AND body LIKE $2",
+                    params![run.0, format!("{{\"code\":\"{code}\"%")],
+                )
+                .map_err(&explain)?;
+        }
+        change.commit().map_err(&explain)
     }
 
     /// A row for a repeat that never reached a worker. What an agent delivered stays as it is.
@@ -176,11 +233,29 @@ impl Store {
 
     /// One run by its exact id.
     pub fn run(&self, id: &RunId) -> Result<RunRow> {
-        let found = self.runs()?.into_iter().find(|run| run.id == *id);
-        found.ok_or_else(|| StoreError::NoSuchRun {
-            wanted: id.0.clone(),
-            near: Vec::new(),
-        })
+        let explain = self.explain("read a run");
+        let found = self.sql.query_row(
+            "SELECT id, created_unix_ns, command, argv, plan, tool_version, status
+             FROM runs WHERE id = $1",
+            [&id.0],
+            run_row,
+        );
+        let mut run = found
+            .optional()
+            .map_err(&explain)?
+            .ok_or_else(|| StoreError::NoSuchRun {
+                wanted: id.0.clone(),
+                near: Vec::new(),
+            })?;
+        let mut query = self
+            .sql
+            .prepare_cached("SELECT tag FROM tags WHERE run_id = $1 ORDER BY tag")
+            .map_err(&explain)?;
+        let tags = query
+            .query_map([&id.0], |row| row.get(0))
+            .map_err(&explain)?;
+        run.tags = tags.collect::<rusqlite::Result<_>>().map_err(&explain)?;
+        Ok(run)
     }
 
     /// The run that `name` means: `last`, an id, a tag, or the beginning of one id.

@@ -65,8 +65,12 @@ fn result(summary: &CaseSummary) -> String {
         let mark = if q.enough { "" } else { " (too few trials)" };
         format!("{name} {}{mark}", units::nanoseconds(q.value))
     };
+    let failed = match summary.counts.repeats_failed {
+        0 => String::new(),
+        n => format!(" ({n} repeats failed)"),
+    };
     format!(
-        "{}, {}, n {}",
+        "{}, {}, n {}{failed}",
         quantile("p50", &distribution.p50),
         quantile("p99", &distribution.p99),
         latency.count_text(),

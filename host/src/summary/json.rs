@@ -19,6 +19,28 @@ pub fn to_json(cases: &[CaseSummary]) -> Value {
     })
 }
 
+/// The document without percentiles that have too few trials: of the case by its own count, of its repeats
+/// wherever the case lacks them.
+pub fn withheld(mut document: Value) -> Value {
+    let cases = document["cases"].as_array_mut();
+    for case in cases.into_iter().flatten() {
+        let fields = case["fields"].as_object().cloned().unwrap_or_default();
+        let withheld = fields.iter().filter_map(|(name, enough)| {
+            let percentile = name.strip_suffix("_enough")?;
+            (*enough == Value::Bool(false)).then(|| format!("{percentile}_ms"))
+        });
+        for name in withheld {
+            case["fields"][&name] = Value::Null;
+            for repeat in case["repeats"].as_array_mut().into_iter().flatten() {
+                if let Some(figure) = repeat.get_mut(&name) {
+                    *figure = Value::Null;
+                }
+            }
+        }
+    }
+    document
+}
+
 /// What is said of one case.
 pub fn case_json(summary: &CaseSummary) -> Value {
     let fields = fields::all().map(|field| (field.name.to_owned(), (&(field.get)(summary)).into()));

@@ -34,7 +34,11 @@ impl MemoryUse {
                 .filter_map(|moment| Some((moment, largest(moment)?)))
                 .collect(),
             peak_bytes: rows().filter_map(|row| row.rss_peak_bytes).max(),
-            arena_bytes: rows().map(|row| row.arena_bytes).max(),
+            // Zero before the arena was mapped says nothing of how large it is.
+            arena_bytes: rows()
+                .map(|row| row.arena_bytes)
+                .filter(|&bytes| bytes > 0)
+                .max(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! One case as the figures that `run` and `summary` print: a pure function over what was stored.
 
+pub mod best;
 mod cite;
 mod cold;
 mod environment;
@@ -10,6 +11,7 @@ mod placement;
 mod repeats;
 mod schema;
 mod tool;
+pub mod windows;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,7 +28,7 @@ use crate::view::CaseView;
 pub use cold::ColdStart;
 pub(crate) use cold::{stage_ns, total_ns};
 pub use environment::{Environment, is_lasting, subject_of};
-pub use json::{DOCUMENT, case_json, to_json};
+pub use json::{DOCUMENT, case_json, to_json, withheld};
 pub use latency::Latency;
 pub(crate) use latency::rate_hz;
 pub use memory::MemoryUse;

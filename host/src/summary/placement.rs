@@ -5,8 +5,12 @@ use std::collections::BTreeSet;
 use crate::store::rows::{MomentRow, PlacementRow, ThreadRow};
 use crate::view::{CaseView, RepeatView};
 
-/// A thread is busy when it was on a CPU for at least this share of the window.
+/// A thread is busy when it was on a CPU for at least this share of the window ...
 const BUSY: f64 = 0.05;
+
+/// ... or for at least this share of the busiest thread's time: many threads on few CPUs, or a machine
+/// that does something else besides, leave each of them little of the window.
+const BUSY_BESIDE: f64 = 0.25;
 
 /// The kernel accounts CPU time at its ticks; a shorter window says nothing about a thread.
 const SHORTEST_WINDOW_NS: i64 = 50_000_000;
@@ -50,10 +54,15 @@ impl PlacementSeen {
     }
 }
 
-/// Threads whose CPU time grew by at least [`BUSY`] of the window between the readings around it.
+/// Threads whose CPU time grew between the readings around the window, as far as [`BUSY`] asks.
 fn busy_threads(repeat: &RepeatView) -> Option<u32> {
     let shares = shares(repeat)?;
-    Some(shares.iter().filter(|share| **share >= BUSY).count() as u32)
+    let busiest = shares.iter().copied().fold(0.0, f64::max);
+    let least = BUSY.min(busiest * BUSY_BESIDE);
+    let busy = shares
+        .iter()
+        .filter(|share| **share > 0.0 && **share >= least);
+    Some(busy.count() as u32)
 }
 
 fn cpu_share(repeat: &RepeatView) -> Option<f64> {

@@ -51,7 +51,7 @@ fn telling(axes: &[BTreeMap<String, String>]) -> Vec<String> {
     names.into_iter().filter(differs).cloned().collect()
 }
 
-fn value(axes: &BTreeMap<String, String>, axis: &str) -> String {
+pub(super) fn value(axes: &BTreeMap<String, String>, axis: &str) -> String {
     axes.get(axis)
         .cloned()
         .unwrap_or_else(|| units::UNKNOWN.into())
@@ -68,7 +68,11 @@ fn figures(summary: &CaseSummary) -> [String; 5] {
     };
     [
         units::nanoseconds(summary.cold.first_ns),
-        latency.map_or_else(|| "failed".into(), crate::summary::Latency::count_text),
+        match (latency, summary.counts.attempts) {
+            (Some(latency), _) => latency.count_text(),
+            (None, 0) => "not run".into(),
+            (None, _) => "failed".into(),
+        },
         quantile(|l| l.distribution.p50),
         quantile(|l| l.distribution.p99),
         findings(summary),

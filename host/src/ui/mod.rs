@@ -13,5 +13,7 @@ pub mod progress;
 pub mod runtime;
 pub mod selfcheck;
 pub mod summary;
+pub mod sweep;
 pub mod table;
 pub mod units;
+pub mod windows;

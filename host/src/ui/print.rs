@@ -2,19 +2,38 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// Prints a result. A closed pipe (`| head`) ends the output, not the program.
+/// The first result that could not be written, unless its reader had gone.
+static FAULT: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Prints a result. A closed pipe (`| head`) ends the output, not the program; any other fault is kept for
+/// the end of the program: what should have been measured or stored was so all the same.
 pub fn result(text: impl Display) {
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    keep(writeln!(out, "{text}").and_then(|()| out.flush()));
 }
 
 /// Prints a result as it is, without a line end of ours.
 pub fn raw(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    keep(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+fn keep(written: io::Result<()>) {
+    if let Err(why) = written
+        && why.kind() != io::ErrorKind::BrokenPipe
+    {
+        let mut fault = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.get_or_insert(why);
+    }
+}
+
+/// Why a result is not whole where it was printed to.
+pub fn fault() -> Option<io::Error> {
+    FAULT.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Prints a result as JSON.

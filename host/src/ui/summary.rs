@@ -2,7 +2,7 @@
 
 use edgedyno_shared::order::Pass;
 
-use super::table::Table;
+use super::table::{Table, WIDTH};
 use super::units::{self, UNKNOWN};
 use crate::plan::axes::cpu_list;
 use crate::stats::interval::IntervalKind;
@@ -77,20 +77,47 @@ fn cold(summary: &CaseSummary) -> Option<String> {
     (!known.is_empty()).then(|| wide("cold", titles, figures))
 }
 
-/// A table of one row under a title of its own.
+/// A table of one row under a title of its own; what does not fit beside it goes below.
 fn wide<'a>(
     name: &str,
     titles: impl Iterator<Item = &'a str>,
     figures: impl Iterator<Item = String>,
 ) -> String {
-    let mut table = titles.fold(Table::new().text(name), Table::figure);
-    table.row(std::iter::once(String::new()).chain(figures));
-    table.render()
+    /// Blanks between two columns.
+    const GAP: usize = 3;
+    let cells: Vec<(&str, String)> = titles.zip(figures).collect();
+    let width =
+        |(title, figure): &(&str, String)| title.chars().count().max(figure.chars().count()) + GAP;
+    let mut tables = Vec::new();
+    let mut rest = cells.as_slice();
+    while !rest.is_empty() {
+        let mut left = usize::from(WIDTH).saturating_sub(name.chars().count());
+        let fits = rest.iter().take_while(|cell| {
+            let fits = left >= width(cell);
+            left = left.saturating_sub(width(cell));
+            fits
+        });
+        let (row, more) = rest.split_at(fits.count().max(1));
+        rest = more;
+        let title = if tables.is_empty() {
+            name.to_owned()
+        } else {
+            " ".repeat(name.len())
+        };
+        let mut table = row
+            .iter()
+            .fold(Table::new().text(&title), |table, (title, _)| {
+                table.figure(title)
+            });
+        table.row(std::iter::once("").chain(row.iter().map(|(_, figure)| figure.as_str())));
+        tables.push(table.render());
+    }
+    tables.join("\n")
 }
 
 fn warm(summary: &CaseSummary, strict: bool) -> String {
     let Some(latency) = &summary.latency else {
-        return "warm: no trial was measured".into();
+        return unmeasured(summary);
     };
     let distribution = &latency.distribution;
     let quantile = |q: &Quantile| quantile_text(q, strict);
@@ -127,6 +154,18 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// Trials of attempts that did not complete are rows, and in no statistic.
+fn unmeasured(summary: &CaseSummary) -> String {
+    let trials: u64 = summary.repeats.iter().map(|repeat| repeat.trials).sum();
+    match trials {
+        0 => "warm: no trial was measured".into(),
+        n => format!(
+            "warm: no repeat was completed; {} trials of unfinished ones are in `records` and in no figure",
+            units::count(n)
+        ),
+    }
 }
 
 fn quantile_text(quantile: &Quantile, strict: bool) -> String {
@@ -227,6 +266,14 @@ fn settings(summary: &CaseSummary) -> String {
         cpus(&placement.cpus_requested).unwrap_or_else(|| "agent's choice".into()),
         known(cpus(&placement.cpus_observed)),
     ]);
+    if let Some(limit) = summary.rules.limits.memory_bytes {
+        let limit = units::bytes(limit as f64);
+        table.row([
+            "memory limit (RLIMIT_DATA)".to_owned(),
+            limit.clone(),
+            limit,
+        ]);
+    }
     for setting in &summary.settings {
         table.row([
             setting.name.clone(),
@@ -293,10 +340,14 @@ fn outputs(summary: &CaseSummary) -> Option<String> {
 fn environment(summary: &CaseSummary) -> String {
     let environment = &summary.environment;
     let runtime = summary.runtime.as_ref();
+    // Each cluster of CPUs may have its own.
     let clock = |subject: &str| {
         let khz = environment.facts_of(subject)?;
-        let khz: Result<f64, _> = khz.parse();
-        Some(khz.map_or_else(|_| UNKNOWN.into(), |khz| units::hertz(khz * 1e3)))
+        let shown = khz.split(", ").map(|text| match text.parse::<f64>() {
+            Ok(khz) => units::hertz(khz * 1e3),
+            Err(_) => text.to_owned(),
+        });
+        Some(shown.collect::<Vec<_>>().join(", "))
     };
     let rows = [
         ("cpu", environment.fact("cpu_model").map(str::to_owned)),
@@ -306,6 +357,7 @@ fn environment(summary: &CaseSummary) -> String {
         ),
         ("governor", environment.facts_of("governor")),
         ("highest clock", clock("clock_max_khz")),
+        ("clock before", clock("clock_khz")),
         ("runtime file", runtime.and_then(|r| r.path.clone())),
         (
             "runtime sha256",
@@ -368,7 +420,7 @@ fn failure(failed: &Failed) -> String {
         n => format!(", attempt {n},"),
     };
     let mut lines = vec![format!(
-        "repeat {}{attempt} {} {stage}after {} trials",
+        "repeat {}{attempt} {} {stage}after {} trials of all stages",
         failed.repeat,
         failed.outcome,
         units::count(failed.trials)

@@ -1,7 +1,8 @@
 //! Tables for the terminal: one rule under the heading, figures to the right, 100 columns.
 
 use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, presets::NOTHING,
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width,
+    presets::NOTHING,
 };
 
 use super::units::UNKNOWN;
@@ -81,15 +82,35 @@ impl Table {
         let keep_figures = self.has_room_for_text(&table.column_max_content_widths());
         let last = self.kinds.len().saturating_sub(1);
         for (i, (column, kind)) in table.column_iter_mut().zip(&self.kinds).enumerate() {
-            column.set_padding((u16::from(i > 0), u16::from(i < last)));
-            if *kind == Kind::Figure {
-                column.set_cell_alignment(CellAlignment::Right);
-                if keep_figures {
-                    column.set_constraint(ColumnConstraint::ContentWidth);
+            let padding = (u16::from(i > 0), u16::from(i < last));
+            column.set_padding(padding);
+            match kind {
+                Kind::Figure => {
+                    column.set_cell_alignment(CellAlignment::Right);
+                    if keep_figures {
+                        column.set_constraint(ColumnConstraint::ContentWidth);
+                    }
                 }
+                Kind::Text if keep_figures => {
+                    // A short name in two pieces is two names.
+                    let word = self.longest_word(i).min(NARROWEST_TEXT) + padding.0 + padding.1;
+                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(word)));
+                }
+                Kind::Text => {}
             }
         }
         table.trim_fmt()
+    }
+
+    /// Characters of the longest word of a column.
+    fn longest_word(&self, column: usize) -> u16 {
+        let cells = self.rows.iter().map(|row| &row[column]);
+        let cells = cells.chain(&self.titles[column..=column]);
+        let words = cells.flat_map(|cell| cell.split_whitespace());
+        words
+            .map(|word| word.chars().count() as u16)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Whether unwrapped figures leave each text column room to wrap in.

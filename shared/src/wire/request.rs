@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceInfo, RuntimeFound};
+use crate::file_mark::FileMark;
 use crate::ids::{RunId, Sha256};
 use crate::order::{OrderKey, RepeatOrder};
 use crate::repeat::Stage;
@@ -40,10 +41,7 @@ pub struct ContentMap {
 pub struct MappedFile {
     pub name: String,
     pub path: String,
-    pub device: u64,
-    pub inode: u64,
-    pub bytes: u64,
-    pub modified_ns: i64,
+    pub mark: FileMark,
 }
 
 /// Sent by the agent as `(number, Result<Reply, Failure>)`.

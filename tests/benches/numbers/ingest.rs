@@ -20,8 +20,8 @@ use edgedyno_tests::bench::{Figure, Goal, neighbours};
 
 use crate::Effort;
 
-const RUN: &str = "bench";
-const CASE: Sha256 = Sha256([1; 32]);
+pub(crate) const RUN: &str = "bench";
+pub(crate) const CASE: Sha256 = Sha256([1; 32]);
 const COLUMNS: usize = 8;
 
 pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {

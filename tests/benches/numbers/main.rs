@@ -11,6 +11,7 @@ mod measured;
 mod period;
 mod size;
 mod summary;
+mod sweep;
 
 use std::process::ExitCode;
 
@@ -39,7 +40,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 9] = [
+const BENCHES: [Bench; 11] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -84,6 +85,16 @@ const BENCHES: [Bench; 9] = [
         name: "compare",
         summary: "time to compare two runs of 1000 cases, 10 repeats, 1000 trials",
         measure: compare::measure,
+    },
+    Bench {
+        name: "plan",
+        summary: "time to plan a sweep of 100 000 cases",
+        measure: sweep::measure_plan,
+    },
+    Bench {
+        name: "list",
+        summary: "time to list a store with a run of 10 000 repeats",
+        measure: sweep::measure_list,
     },
 ];
 

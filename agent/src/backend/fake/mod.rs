@@ -106,9 +106,13 @@ impl Model for FakeModel {
 
     fn bind(self: Box<Self>, _inputs: InputSets, job: &Job) -> Result<Box<dyn Runner>, Failure> {
         self.script.fault_in(Stage::Bind, job.order.limits.memory)?;
+        let items = u64::from(job.order.case.batch.unwrap_or(1));
+        // Written and not only reserved, so that it counts as resident.
+        let held = vec![1; (items * self.script.item_bytes) as usize];
         Ok(Box::new(runner::FakeRunner::new(
             self.script,
             job.order.limits.memory,
+            held,
         )))
     }
 }

@@ -18,10 +18,12 @@ pub(super) struct FakeRunner {
     trial: u64,
     random: u64,
     leaked: Vec<Vec<u8>>,
+    /// Memory that the batch takes for as long as it runs.
+    _held: Vec<u8>,
 }
 
 impl FakeRunner {
-    pub(super) fn new(script: Script, memory_limit: Option<Bytes>) -> Self {
+    pub(super) fn new(script: Script, memory_limit: Option<Bytes>, held: Vec<u8>) -> Self {
         let random = script.seed;
         Self {
             script,
@@ -29,6 +31,7 @@ impl FakeRunner {
             trial: 0,
             random,
             leaked: Vec::new(),
+            _held: held,
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Script {
     pub threads: Option<u32>,
     /// Bytes kept from each trial.
     pub leak: u64,
+    /// Bytes held for each item of the batch, from bind on.
+    pub item_bytes: u64,
     /// Bytes of noise written to stdout and stderr before the first trial.
     pub flood: u64,
     pub wrong_output: bool,
@@ -41,8 +43,8 @@ pub enum When {
 
 /// Keys, for the message about an unknown one.
 const KEYS: &str = "seed, latency_us, jitter_percent, drift_percent, cold_percent, phases, steps, \
-    compiles, threads, leak_bytes, flood_bytes, wrong_output, child_seconds, \
-    fault, at";
+    compiles, threads, leak_bytes, item_bytes, flood_bytes, wrong_output, \
+    child_seconds, fault, at";
 
 impl Script {
     fn new() -> Self {
@@ -57,6 +59,7 @@ impl Script {
             compiles: false,
             threads: None,
             leak: 0,
+            item_bytes: 0,
             flood: 0,
             wrong_output: false,
             child_seconds: None,
@@ -83,6 +86,7 @@ impl Script {
                 "compiles" => script.compiles = number(key, value)?,
                 "threads" => script.threads = Some(number(key, value)?),
                 "leak_bytes" => script.leak = number(key, value)?,
+                "item_bytes" => script.item_bytes = number(key, value)?,
                 "flood_bytes" => script.flood = number(key, value)?,
                 "wrong_output" => script.wrong_output = number(key, value)?,
                 "child_seconds" => script.child_seconds = Some(number(key, value)?),

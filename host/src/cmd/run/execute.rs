@@ -95,7 +95,7 @@ fn begin(
 }
 
 /// Only the host knows that nobody chose the built-in runtime.
-fn built_in_finding(note: &str) -> FindingRow {
+pub(in crate::cmd) fn built_in_finding(note: &str) -> FindingRow {
     FindingRow {
         code: "built_in_used_because_no_library".into(),
         level: Level::Note.name().into(),
@@ -138,7 +138,7 @@ fn drive(store: &mut Store, run: &RunId, prepared: &Prepared) -> Result<DriveEnd
 }
 
 /// Ten lowercase letters and digits at random: 51 bits, so that stores can be joined.
-fn new_run_id() -> Result<RunId, CommandError> {
+pub(in crate::cmd) fn new_run_id() -> Result<RunId, CommandError> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut bytes = [0; 10];
     getrandom::fill(&mut bytes).map_err(anyhow::Error::from)?;

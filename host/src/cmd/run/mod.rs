@@ -143,11 +143,14 @@ pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
         },
     };
     let (source, end) = execute::execute(&prepared, &how, global)?;
+    let shown = summary::show(&source, options.strict, options.force, global.json)?;
     if let (Some(folder), Source::Stored { store, run }) = (&prepared.save_outputs, &source) {
         outputs::save(store, run, folder)?;
     }
-    let shown = summary::show(&source, options.strict, global.json)?;
+    if end == DriveEnd::Interrupted {
+        let run = &source.run()?.id;
+        print::note(format_args!("go on with `edgedyno run --resume {run}`"));
+    }
     let interrupted = (end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    let shown = summary::pardon(shown, options.force);
     Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
 }

@@ -1,8 +1,10 @@
 //! `--save-outputs`: tensors of the last trial as files.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use edgedyno_shared::artifact::file_stem;
 use edgedyno_shared::ids::RunId;
 
 use crate::exit::CommandError;
@@ -20,7 +22,7 @@ pub(super) fn check_folder(folder: &Path) -> Result<(), CommandError> {
 
 /// Writes the outputs of the last complete repeat of each case.
 pub(super) fn save(store: &Store, run: &RunId, folder: &Path) -> Result<(), CommandError> {
-    let mut saved = 0;
+    let (mut saved, mut written) = (0, HashSet::new());
     for case in store.cases(run)? {
         let repeats = store.repeats(run, case.key)?;
         let Some(last) = repeats.iter().rev().find(|repeat| repeat.counts) else {
@@ -30,9 +32,12 @@ pub(super) fn save(store: &Store, run: &RunId, folder: &Path) -> Result<(), Comm
             let Some(bytes) = store.content(artifact)? else {
                 continue;
             };
-            // The name comes from the model: it must not lead out of the folder.
-            let name = artifact.name.replace(['/', '\\'], "_");
-            let path = folder.join(name.trim_start_matches('.'));
+            // The name comes from the model: it must not lead out of the folder, nor onto another.
+            let mut name = file_stem(&artifact.name);
+            if !written.insert(name.clone()) {
+                name = format!("{}-{name}", artifact.number);
+            }
+            let path = folder.join(name);
             fs::write(&path, bytes).map_err(|why| unwritable(&path, why))?;
             saved += 1;
         }

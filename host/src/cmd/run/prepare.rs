@@ -102,7 +102,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
         cpus,
         precision: None,
         scenario,
-        io: args.runtime.io.into(),
+        io: args.runtime.io(),
         condition: Condition::idle(),
         inputs: feed.spec,
     };
@@ -203,7 +203,7 @@ pub(in crate::cmd) fn read_model(path: &Path) -> Result<Model, CommandError> {
 }
 
 /// What only the file can tell: whether it is a model at all, and takes the batch asked for.
-fn check_model(model: &Model, batch: Option<u32>) -> Result<(), CommandError> {
+pub(in crate::cmd) fn check_model(model: &Model, batch: Option<u32>) -> Result<(), CommandError> {
     let facts = inspect::inspect(&model.path)?;
     batch.map_or(Ok(()), |batch| check::batch(&facts, batch))
 }

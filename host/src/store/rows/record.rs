@@ -370,6 +370,9 @@ pub struct OutputRow {
 pub struct ComparedRow {
     pub max_abs_error: Option<f64>,
     pub cosine: Option<f64>,
+    /// Largest less smallest finite value of the reference.
+    #[serde(default)]
+    pub reference_range: Option<f64>,
 }
 
 impl From<&OutputCheck> for OutputRow {
@@ -392,6 +395,7 @@ impl From<&Comparison> for ComparedRow {
         Self {
             max_abs_error: finite(comparison.max_abs_error_bits),
             cosine: comparison.cosine_bits.and_then(finite),
+            reference_range: finite(comparison.reference_range_bits),
         }
     }
 }

@@ -1,0 +1,109 @@
+//! What a sweep shows: its plan, and what came of it.
+
+use serde_json::{Value, json};
+
+use super::execute::{Swept, planner};
+use super::prepare::Prepared;
+use super::record;
+use crate::cmd::{read, summary};
+use crate::documents;
+use crate::drive;
+use crate::exit::{CommandError, Exit};
+use crate::plan::answer::{Answer, answer};
+use crate::plan::goal::Goal;
+use crate::plan::schedule::Order;
+use crate::summary::best::best;
+use crate::ui::print;
+use crate::ui::sweep::{self as text, Expected, Plan};
+use edgedyno_shared::ids::RunId;
+
+/// Cases, order and expected time, without making anything of it.
+pub(in crate::cmd) fn plan(prepared: &Prepared, as_json: bool) {
+    let run = RunId(String::new());
+    let boards: Vec<String> = prepared.devices.keys().cloned().collect();
+    let planners = boards.iter().map(|board| planner(&run, prepared, board));
+    let orders: Vec<Vec<_>> = planners.map(|planner| planner.keys().collect()).collect();
+    // Boards work at the same time: the one with the most to do decides.
+    let longest = orders.iter().map(Vec::len).max().unwrap_or(0);
+    let span = Expected::of(&prepared.conduct.rules, longest);
+    let order = orders.concat();
+    if as_json {
+        let mut value = record::plan_value(prepared);
+        let order = order
+            .iter()
+            .map(|key| json!([key.case.to_string(), key.repeat]));
+        if let Value::Object(members) = &mut value {
+            members.insert("cases".into(), record::cases_value(prepared));
+            members.insert("sequence".into(), order.collect());
+            members.insert(
+                "expected".into(),
+                json!({ "least_seconds": span.least_seconds, "most_seconds": span.most_seconds }),
+            );
+        }
+        return print::json(&value);
+    }
+    let cases = prepared.cases.iter();
+    print::result(text::plan(&Plan {
+        cases: cases.map(|planned| (planned.key, &planned.case)).collect(),
+        order,
+        how: prepared.schedule.order,
+        seed: prepared.conduct.seed,
+        boards,
+        span,
+    }));
+}
+
+/// All cases, the best of them and how sure that is.
+pub(in crate::cmd) fn outcome(
+    swept: &Swept,
+    prepared: &Prepared,
+    force: bool,
+    as_json: bool,
+) -> Result<Exit, CommandError> {
+    let source = &swept.source;
+    let summaries = read::summaries(source, &source.cases()?)?;
+    let is_paired = prepared.schedule.order == Order::Interleaved;
+    let best = best(&summaries, is_paired);
+    let run = source.run()?;
+    let answer = match &prepared.goal {
+        Some(goal) => Some((goal.clone(), answer_of(swept, goal)?)),
+        None => None,
+    };
+    match as_json {
+        true => print::json(&documents::sweep(&run, &summaries, &best, answer.as_ref())),
+        false => {
+            let mut notes = notes(swept, &run.id)?;
+            if let Some((goal, answer)) = &answer {
+                notes.insert(0, text::answer(goal, answer));
+            }
+            print::result(text::outcome(&summaries, &best, &notes));
+        }
+    }
+    Ok(summary::verdict(&summaries, force))
+}
+
+/// What a search came to, by all that is stored.
+fn answer_of(swept: &Swept, goal: &Goal) -> Result<Answer, CommandError> {
+    let mut figures = Vec::new();
+    for case in swept.source.cases()? {
+        let view = swept.source.view(case.key)?;
+        figures.push((case.key, drive::figures_of(&view)));
+    }
+    Ok(answer(goal, &figures))
+}
+
+/// Findings about the sweep as a whole, and where to go from here.
+fn notes(swept: &Swept, run: &RunId) -> Result<Vec<String>, CommandError> {
+    let crate::source::Source::Stored { store, run: id } = &swept.source else {
+        return Ok(Vec::new());
+    };
+    let findings = store.findings(id)?.into_iter();
+    let of_run = findings.filter(|(case, _)| case.is_none());
+    let mut notes: Vec<String> = of_run
+        .map(|(_, finding)| format!("{}: {}", finding.level, finding.text))
+        .collect();
+    notes.push(format!(
+        "run {run}; `edgedyno summary {run} --case KEY` shows a case"
+    ));
+    Ok(notes)
+}
