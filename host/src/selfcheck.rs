@@ -9,6 +9,9 @@ use crate::stats::quantile;
 /// A period longer than the median by this is a detour: the CPU did something else.
 pub const DETOUR_NS: i64 = 1_000;
 
+/// Starts and ends of the trials of one repeat, in nanoseconds.
+pub type Stamps = (Vec<i64>, Vec<i64>);
+
 /// Bounds of the histogram of detours, in nanoseconds.
 const BUCKETS: [i64; 5] = [1_000, 10_000, 100_000, 1_000_000, i64::MAX];
 
@@ -18,7 +21,7 @@ pub const PLANS: [usize; 3] = [3, 5, 10];
 /// The clock and the loop as trials of `null` show them, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timer {
-    /// Smallest step between two different stamps.
+    /// Every stamp is a whole number of these after the first: the grain of the clock.
     pub resolution_ns: i64,
     /// From one stamp of a trial to the other: one clock read and an empty call. Median.
     pub empty_trial_ns: f64,
@@ -29,20 +32,17 @@ pub struct Timer {
 
 impl Timer {
     /// From the stamps of one repeat after the other; `None` without two trials.
-    pub fn of(repeats: &[(Vec<i64>, Vec<i64>)]) -> Option<Self> {
+    pub fn of(repeats: &[Stamps]) -> Option<Self> {
         let mut empty: Vec<i64> = Vec::new();
         let mut periods: Vec<i64> = Vec::new();
         for (starts, ends) in repeats {
             empty.extend(starts.iter().zip(ends).map(|(start, end)| end - start));
             periods.extend(steps(starts));
         }
-        let positive = empty
-            .iter()
-            .chain(&periods)
-            .copied()
-            .filter(|step| *step > 0);
+        let all = empty.iter().chain(&periods);
+        let grain = all.fold(0, |grain, step| gcd(grain, *step));
         Some(Self {
-            resolution_ns: positive.reduce(i64::min)?,
+            resolution_ns: Some(grain).filter(|grain| *grain > 0)?,
             empty_trial_ns: quantile::of(&empty, 0.5)?,
             period_ns: quantile::of(&periods, 0.5)?,
             trials: empty.len(),
@@ -64,7 +64,7 @@ impl Detours {
     /// microsecond or more, by the time above it (Beckman and others, *Benchmarking the Effects of
     /// Operating System Interference*, 2008; Hoefler and others, *Characterizing the Influence of System
     /// Noise*, 2010).
-    pub fn of(repeats: &[(Vec<i64>, Vec<i64>)]) -> Option<Self> {
+    pub fn of(repeats: &[Stamps]) -> Option<Self> {
         let mut found = Self {
             observed_ns: 0,
             buckets: BUCKETS[..4].iter().map(|from| (*from, 0, 0)).collect(),
@@ -89,6 +89,14 @@ impl Detours {
         let lost: i64 = self.buckets.iter().map(|(_, _, time)| time).sum();
         lost as f64 / self.observed_ns as f64
     }
+}
+
+/// Greatest common divisor (Euclid); of 0 and a number, that number.
+fn gcd(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.abs()
 }
 
 fn steps(starts: &[i64]) -> impl Iterator<Item = i64> + '_ {
@@ -156,7 +164,8 @@ mod tests {
     #[test]
     fn the_loop_is_read_from_its_stamps() {
         let timer = Timer::of(&[stamps()]).unwrap();
-        assert_eq!((timer.resolution_ns, timer.trials), (20, 1_000));
+        // 20, 70, 5 070 and 2 000 070 have 10 in common.
+        assert_eq!((timer.resolution_ns, timer.trials), (10, 1_000));
         assert_eq!((timer.empty_trial_ns, timer.period_ns), (20.0, 70.0));
         assert_eq!(Timer::of(&[]), None);
     }

@@ -74,8 +74,17 @@ impl RunView {
 
     /// One case of this run.
     pub fn case(&self, store: &Store, entry: &CaseEntry) -> Result<CaseView> {
+        self.view(store, entry, store.repeats(&self.run.id, entry.key)?)
+    }
+
+    /// The same without events and artifacts of its repeats.
+    pub fn brief(&self, store: &Store, entry: &CaseEntry) -> Result<CaseView> {
+        self.view(store, entry, store.brief_repeats(&self.run.id, entry.key)?)
+    }
+
+    fn view(&self, store: &Store, entry: &CaseEntry, rows: Vec<RepeatRow>) -> Result<CaseView> {
         let mut repeats = Vec::new();
-        for row in store.repeats(&self.run.id, entry.key)? {
+        for row in rows {
             let trials = Trials::read(store, &row)?;
             repeats.push(RepeatView { row, trials });
         }

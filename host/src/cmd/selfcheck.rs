@@ -31,7 +31,7 @@ use crate::model::make::{self, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
 use crate::plan::fixed::Conduct;
 use crate::runtime::cache::Cache;
-use crate::selfcheck::{Detours, Sight, Timer};
+use crate::selfcheck::{Detours, Sight, Stamps, Timer};
 use crate::source::Source;
 use crate::stats::quantile;
 use crate::store::rows::CaseEntry;
@@ -222,7 +222,7 @@ fn network() -> Result<Model, CommandError> {
 }
 
 /// Start and end of every measured trial, repeat by repeat.
-fn stamps(source: &Source, entry: &CaseEntry) -> Result<Vec<(Vec<i64>, Vec<i64>)>, CommandError> {
+fn stamps(source: &Source, entry: &CaseEntry) -> Result<Vec<Stamps>, CommandError> {
     let view = source.view(entry.key)?;
     let mut all = Vec::new();
     for repeat in view.counting() {

@@ -29,7 +29,7 @@ pub fn arms(
             let dir = store.dir();
             let read = |cases: &[CaseEntry]| -> Result<Vec<Arm>, SourceError> {
                 let store = Store::open_reading(dir)?;
-                let arm = |case| Ok(Arm::of(&shared.case(&store, case)?, metrics));
+                let arm = |case| Ok(Arm::of(&shared.brief(&store, case)?, metrics));
                 cases.iter().map(arm).collect()
             };
             let parts = thread::scope(|scope| {

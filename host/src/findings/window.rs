@@ -76,7 +76,21 @@ fn correlated(e: &Evidence<'_>) -> Vec<Hit> {
             Hit::of(repeat, text).figure("autocorrelation_time", time)
         })
     };
-    e.counting().filter_map(time).collect()
+    // A drift or a step is dependence too, and is told as what it is.
+    let has_moved = |repeat: &&RepeatView| {
+        let same =
+            |figures: &&RepeatFigures| figures.counts && figures.repeat == repeat.row.key.repeat;
+        e.summary
+            .repeats
+            .iter()
+            .find(same)
+            .and_then(moved)
+            .is_some()
+    };
+    e.counting()
+        .filter(|repeat| !has_moved(repeat))
+        .filter_map(time)
+        .collect()
 }
 
 /// The larger of drift and step, when it is large and sure.

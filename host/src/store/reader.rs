@@ -177,6 +177,15 @@ impl Store {
 
     /// All attempts of a case's repeats, by pass, repeat and attempt.
     pub fn repeats(&self, run: &RunId, case: Sha256) -> Result<Vec<RepeatRow>> {
+        let mut repeats = self.brief_repeats(run, case)?;
+        for repeat in &mut repeats {
+            self.fill_texts(repeat)?;
+        }
+        Ok(repeats)
+    }
+
+    /// The same without their events and artifacts, which are texts and files for people.
+    pub fn brief_repeats(&self, run: &RunId, case: Sha256) -> Result<Vec<RepeatRow>> {
         let mut repeats = self.list(
             "read the repeats",
             "SELECT run_id, case_key, repeat, attempt, pass, outcome, id, origin, stage, failure, boot
@@ -318,6 +327,10 @@ impl Store {
             record_row,
         )?;
         records.into_iter().for_each(|record| repeat.take(record));
+        Ok(())
+    }
+
+    fn fill_texts(&self, repeat: &mut RepeatRow) -> Result<()> {
         repeat.events = self.list(
             "read events",
             "SELECT lane, trial, code, text FROM events WHERE repeat_id = $1 ORDER BY sequence",

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::table::Table;
+use super::compare::label::wrapped;
+use super::table::{Table, WIDTH};
 use super::units;
 use crate::compare::report::Comparison;
 use crate::selfcheck::{Detours, Sight, Timer};
@@ -64,7 +65,7 @@ fn cost(report: &Report) -> String {
         .row([
             "clock resolution",
             &ns(timer.map(|t| t.resolution_ns as f64)),
-            "smallest step between two stamps",
+            "what all steps between stamps have in common",
         ])
         .row([
             "empty trial",
@@ -160,7 +161,10 @@ fn not_here(report: &Report) -> String {
     ));
     let lines = clock.into_iter().chain(NOT_HERE);
     let lines: Vec<String> = lines
-        .map(|(what, why)| format!("{what}: not measured here: {why}"))
+        .map(|(what, why)| {
+            let line = format!("{what}: not measured here: {why}");
+            wrapped(&line, usize::from(WIDTH), 2)
+        })
         .collect();
     lines.join("\n")
 }

@@ -113,7 +113,7 @@ pub(super) fn repeats(cell: &Cell, pair: &Pair) -> String {
 }
 
 /// Breaks a text between words into lines of at most `width`, further ones indented by `indent`.
-pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+pub(in crate::ui) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let words = text.trim_start_matches(' ');
     let mut line = " ".repeat(text.len() - words.len());

@@ -5,11 +5,21 @@ use crate::compare::report::Comparison;
 
 pub fn markdown(comparison: &Comparison) -> String {
     let several = comparison.ask.metrics.len() > 1;
+    let title = comparison
+        .ask
+        .metrics
+        .first()
+        .map_or("", |metric| metric.title);
+    let named = |side: &str| match several {
+        true => side.to_owned(),
+        false => format!("{side} {title}"),
+    };
+    let (a, b) = (named("A"), named("B"));
     let mut head = vec!["case"];
     if several {
         head.push("metric");
     }
-    head.extend(["A", "B", "change", "interval", "verdict", "repeats"]);
+    head.extend([a.as_str(), &b, "change", "interval", "verdict", "repeats"]);
     let right = [":--"; 2].iter().take(if several { 2 } else { 1 });
     let rule: Vec<&str> = right
         .copied()

@@ -1,7 +1,7 @@
 //! A comparison as text: a table for the terminal, Markdown for a pull request, JUnit for a server.
 
 mod junit;
-mod label;
+pub(in crate::ui) mod label;
 mod markdown;
 mod notes;
 mod table;
