@@ -181,7 +181,7 @@ fn forget(settings: &Settings, name: &str, json: bool) -> CommandResult {
     let mut boards = KnownBoards::read(settings)?;
     if !boards.forget(name) {
         return Err(CommandError::usage(format!("there is no board `{name}`"))
-            .hint("`edgedyno board list` shows those that are known"));
+            .hint("`edgedyno board list` shows those that are known; `local` is this machine"));
     }
     boards.write(settings)?;
     if json {
