@@ -36,7 +36,8 @@ impl AnyBoard {
             let names = boards.iter().map(|(name, _)| name).chain([local::NAME]);
             let hint = match near::matches(name, names).first() {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "`edgedyno board list` shows those that are known; `local` is this machine".into(),
+                None => "`edgedyno board list` shows those that are known; `local` is this machine"
+                    .into(),
             };
             return Err(CommandError::usage(format!("there is no board `{name}`")).hint(hint));
         };
