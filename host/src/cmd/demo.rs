@@ -4,11 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use clap::Args;
-use edgedyno_shared::case::{
-    Case, Condition, Generator, InputPolicy, InputSource, InputSpec, Io, Scenario, Threads,
-};
+use edgedyno_shared::case::{Case, Threads};
 use edgedyno_shared::device::{DeviceInfo, RuntimeVerdict};
-use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Rules};
+use edgedyno_shared::order::Rules;
 use edgedyno_shared::units::Nanos;
 
 use super::run::execute::{self, Begin};
@@ -23,6 +21,7 @@ use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::make::{self, Made, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
 use crate::plan::fixed::Conduct;
+use crate::plan::plain;
 use crate::runtime::Spec;
 use crate::runtime::cache::Cache;
 use crate::runtime::error::RuntimeError;
@@ -258,54 +257,21 @@ fn prepare(
 
 fn case(model: &Model, runtime: &Chosen, threads: u32) -> Case {
     Case {
-        board: local::NAME.into(),
-        model: model.reference.clone(),
-        backend: runtime.backend.clone(),
         runtime: runtime.runtime.as_ref().map(|(_, runtime)| runtime.clone()),
-        options: Vec::new(),
-        parameters: Vec::new(),
-        shapes: Vec::new(),
-        batch: None,
         threads: Threads {
             intra: threads,
             inter: 1,
         },
-        cpus: None,
-        precision: None,
-        scenario: Scenario::Single,
-        io: Io::Resident,
-        condition: Condition::idle(),
-        inputs: InputSpec {
-            source: InputSource::Generated {
-                generator: Generator::Normal,
-                seed: 1,
-            },
-            policy: InputPolicy::Fixed,
-        },
+        ..plain::case(local::NAME, &model.reference, &runtime.backend)
     }
 }
 
 fn conduct() -> Conduct {
-    Conduct {
-        repeats: REPEATS,
-        rules: Rules {
-            warmup: until_steady(WARMUP),
-            measure: for_at_least(WINDOW),
-        },
-        limits: Limits {
-            load: Nanos::from_secs(30),
-            compile: Nanos::from_secs(30),
-            trial: Nanos::from_secs(10),
-            trial_factor: 50,
-            memory: None,
-        },
-        cold: ColdStart::FreshProcess,
-        outputs: OutputWish {
-            save: false,
-            reference: Vec::new(),
-        },
-        seed: 1,
-    }
+    let rules = Rules {
+        warmup: until_steady(WARMUP),
+        measure: for_at_least(WINDOW),
+    };
+    plain::conduct(REPEATS, rules, 1)
 }
 
 #[cfg(test)]

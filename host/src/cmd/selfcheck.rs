@@ -3,12 +3,9 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
-use edgedyno_shared::case::{
-    Case, Condition, Generator, InputPolicy, InputSource, InputSpec, Io, Scenario, Threads,
-};
 use edgedyno_shared::columns::Role;
 use edgedyno_shared::device::{BackendInfo, DeviceInfo};
-use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Rules};
+use edgedyno_shared::order::Rules;
 use edgedyno_shared::units::Nanos;
 
 use super::run::execute::{self, Begin};
@@ -29,7 +26,7 @@ use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::make::{self, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
-use crate::plan::fixed::Conduct;
+use crate::plan::plain;
 use crate::runtime::cache::Cache;
 use crate::selfcheck::{Detours, Sight, Stamps, Timer};
 use crate::source::Source;
@@ -150,53 +147,16 @@ fn prepare(
     runtime: &BackendInfo,
 ) -> Result<Prepared, CommandError> {
     let model = network()?;
-    let case = |backend: &str| Case {
-        board: args.board.clone(),
-        model: model.reference.clone(),
-        backend: backend.to_owned(),
-        runtime: None,
-        options: Vec::new(),
-        parameters: Vec::new(),
-        shapes: Vec::new(),
-        batch: None,
-        threads: Threads { intra: 1, inter: 1 },
-        cpus: None,
-        precision: None,
-        scenario: Scenario::Single,
-        io: Io::Resident,
-        condition: Condition::idle(),
-        inputs: InputSpec {
-            source: InputSource::Generated {
-                generator: Generator::Normal,
-                seed: 1,
-            },
-            policy: InputPolicy::Fixed,
-        },
+    let case = |backend: &str| plain::case(&args.board, &model.reference, backend);
+    let rules = Rules {
+        warmup: until_steady(WARMUP),
+        measure: for_at_least(WINDOW),
     };
     Ok(Prepared {
         board: args.board.clone(),
         device,
         cases: vec![case("null"), case(&runtime.name)],
-        conduct: Conduct {
-            repeats: 2 * args.repeat.get(),
-            rules: Rules {
-                warmup: until_steady(WARMUP),
-                measure: for_at_least(WINDOW),
-            },
-            limits: Limits {
-                load: Nanos::from_secs(30),
-                compile: Nanos::from_secs(30),
-                trial: Nanos::from_secs(10),
-                trial_factor: 50,
-                memory: None,
-            },
-            cold: ColdStart::FreshProcess,
-            outputs: OutputWish {
-                save: false,
-                reference: Vec::new(),
-            },
-            seed: COIN,
-        },
+        conduct: plain::conduct(2 * args.repeat.get(), rules, COIN),
         contents: vec![model.content],
         unpacked: Vec::new(),
         library: None,

@@ -9,6 +9,7 @@ pub mod figures;
 pub mod fixed;
 pub mod goal;
 pub mod optimize;
+pub mod plain;
 pub mod schedule;
 mod shuffle;
 pub mod sweep;

@@ -68,17 +68,7 @@ fn begin(
     command: &str,
     tags: &[String],
 ) -> Result<RunId, CommandError> {
-    let id = new_run_id()?;
-    let argv = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    store.begin_run(&NewRun {
-        id: id.clone(),
-        command: command.into(),
-        argv: argv.collect(),
-        plan_json: record::plan_value(prepared),
-        tags: tags.to_vec(),
-        tool_version: edgedyno_shared::VERSION.into(),
-        created_unix_ns: clock::unix_ns(),
-    })?;
+    let id = new_run(store, command, tags, record::plan_value(prepared))?;
     for case in &prepared.cases {
         let new = NewCase {
             key: case_key(case),
@@ -140,6 +130,27 @@ fn drive(
         let driver = Driver::new(&board, store, plan, &mut interrupts, &mut tell);
         Ok(driver.drive().await?)
     })
+}
+
+/// A run of this command line, begun now.
+pub(in crate::cmd) fn new_run(
+    store: &Store,
+    command: &str,
+    tags: &[String],
+    plan_json: serde_json::Value,
+) -> Result<RunId, CommandError> {
+    let id = new_run_id()?;
+    let argv = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    store.begin_run(&NewRun {
+        id: id.clone(),
+        command: command.into(),
+        argv: argv.collect(),
+        plan_json,
+        tags: tags.to_vec(),
+        tool_version: edgedyno_shared::VERSION.into(),
+        created_unix_ns: clock::unix_ns(),
+    })?;
+    Ok(id)
 }
 
 /// Ten lowercase letters and digits at random: 51 bits, so that stores can be joined.

@@ -10,8 +10,7 @@ use super::record;
 use crate::board::Board;
 use crate::board::content::Content;
 use crate::cli::Global;
-use crate::clock;
-use crate::cmd::run::execute::{Begin, built_in_finding, new_run_id};
+use crate::cmd::run::execute::{Begin, built_in_finding, new_run};
 use crate::cmd::run::inventory::find_board;
 use crate::cmd::{block_on, open_for_writing};
 use crate::drive::interrupts::Interrupts;
@@ -27,7 +26,7 @@ use crate::plan::optimize::OptimizePlan;
 use crate::plan::{Planner, schedule};
 use crate::source::Source;
 use crate::store::rows::{FindingRow, RunStatus};
-use crate::store::{NewCase, NewRun, Store};
+use crate::store::{NewCase, Store};
 use crate::ui::progress::ProgressLines;
 
 /// What became of a sweep.
@@ -102,17 +101,7 @@ fn begin(
     command: &str,
     tags: &[String],
 ) -> Result<RunId, CommandError> {
-    let id = new_run_id()?;
-    let argv = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    store.begin_run(&NewRun {
-        id: id.clone(),
-        command: command.into(),
-        argv: argv.collect(),
-        plan_json: record::plan_value(prepared),
-        tags: tags.to_vec(),
-        tool_version: edgedyno_shared::VERSION.into(),
-        created_unix_ns: clock::unix_ns(),
-    })?;
+    let id = new_run(store, command, tags, record::plan_value(prepared))?;
     let rules = record::rules_row(prepared);
     let new = prepared.cases.iter().map(|planned| NewCase {
         key: planned.key,
