@@ -103,7 +103,6 @@ impl<'a, B: Board> Driver<'a, B> {
 
     /// Drives the plan until every repeat has its row or the user has had enough.
     pub async fn drive(mut self) -> Result<DriveEnd, DriveError> {
-        self.recall()?;
         loop {
             let session = match self.board.connect(self.store.id()).await {
                 Ok(link) => {
@@ -152,7 +151,8 @@ impl<'a, B: Board> Driver<'a, B> {
         }
     }
 
-    /// Reads from the store what is done of this run, by this life of it or an earlier one.
+    /// Reads from the store what is done of this run, by this life of it or an earlier one; every session
+    /// begins so.
     pub(super) fn recall(&mut self) -> Result<(), StoreError> {
         let mut changed = BTreeSet::new();
         for (key, outcome, failure) in self.store.endings(&self.plan.run)? {
