@@ -301,6 +301,7 @@ fn conduct(definition: &Definition) -> Conduct {
             save: false,
             reference: Vec::new(),
         },
+        telemetry: definition.telemetry,
         seed: definition.seed,
     }
 }
