@@ -172,6 +172,46 @@ fn many_outliers_are_a_note() {
     let found = summarise(&view_of(&repeat(&trials))).findings;
     let outliers = found.iter().find(|f| f.code == "outliers").unwrap();
     assert_eq!(outliers.figures["high"], 20);
+    let farthest = outliers.figures["farthest"].as_array().unwrap();
+    assert_eq!(farthest.len(), 5);
+    // The longest of every fiftieth trial, five times as long as it was.
+    let longest = trials.iter().max().unwrap();
+    let at = trials.iter().position(|t| t == longest).unwrap();
+    assert_eq!(farthest[0]["measured_trial"], at);
+    assert_eq!(farthest[0]["latency_ms"], *longest as f64 / 1e6);
+}
+
+#[test]
+fn two_groups_of_latencies_are_told_within_a_repeat_and_between_repeats() {
+    // Three of ten trials take half as long again.
+    let slow_at_times = |i: usize| if i * 7 % 10 < 3 { 3 } else { 2 };
+    let two: Vec<i64> = quiet()
+        .iter()
+        .enumerate()
+        .map(|(i, t)| t * slow_at_times(i) / 2)
+        .collect();
+    let found = summarise(&view_of(&repeat(&two))).findings;
+    let bimodal = found.iter().find(|f| f.code == "bimodal").unwrap();
+    assert_eq!((bimodal.repeat, bimodal.level), (Some(0), Level::Warning));
+    let figure = |name: &str| bimodal.figures[name].as_f64().unwrap();
+    assert!((figure("upper_share") - 0.3).abs() < 0.02, "{bimodal:?}");
+    assert!((figure("high_ms") / figure("low_ms") - 1.5).abs() < 0.02);
+
+    // Every repeat is quiet in itself, and every second one is slower by a half.
+    let (_dir, mut store) = new_store();
+    add_run(&store, "a");
+    for n in 0..4 {
+        let trials: Vec<i64> = quiet()
+            .iter()
+            .map(|t| if n % 2 == 1 { t * 3 / 2 } else { *t })
+            .collect();
+        let key = crate::store::sample::key("a", n, 0);
+        crate::store::sample::deliver(&mut store, key, &repeat(&trials)).unwrap();
+    }
+    let found = summarise(&view(&store)).findings;
+    let bimodal = found.iter().find(|f| f.code == "bimodal").unwrap();
+    assert_eq!(bimodal.repeat, None);
+    assert!(bimodal.text.contains("repeats lie in two groups"));
 }
 
 #[test]

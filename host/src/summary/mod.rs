@@ -16,6 +16,8 @@ pub mod windows;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::sync::Arc;
+
 use edgedyno_shared::ids::Sha256;
 
 use crate::findings::{self, Finding};
@@ -41,7 +43,7 @@ pub use tool::ToolCost;
 /// Everything that is said of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseSummary {
-    pub run: RunRow,
+    pub run: Arc<RunRow>,
     pub key: Sha256,
     pub match_key: Sha256,
     pub case: CaseRow,

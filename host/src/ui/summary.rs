@@ -5,6 +5,7 @@ use edgedyno_shared::order::Pass;
 use super::table::{Table, WIDTH};
 use super::units::{self, UNKNOWN};
 use crate::plan::axes::cpu_list;
+use crate::stats::bound::MISS;
 use crate::stats::interval::IntervalKind;
 use crate::stats::summary::Quantile;
 use crate::store::rows::MomentRow;
@@ -140,13 +141,14 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         units::hertz(latency.rate_hz),
         interval(latency),
     ));
-    lines.push(warmup(summary));
     let shown = [
         distribution.p50,
         distribution.p90,
         distribution.p95,
         distribution.p99,
     ];
+    lines.extend(bounds(&shown));
+    lines.push(warmup(summary));
     if shown.iter().any(|q| !q.enough) {
         let what = if strict { "withheld" } else { "too few" };
         lines.push(format!(
@@ -154,6 +156,18 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// What the true percentiles stay below, for those that have trials enough to say so.
+fn bounds(shown: &[Quantile; 4]) -> Option<String> {
+    let names = ["p50", "p90", "p95", "p99"].iter().zip(shown);
+    let known = names.filter_map(|(name, quantile)| {
+        let bound = quantile.bound?;
+        Some(format!("{name} {}", units::nanoseconds(bound)))
+    });
+    let known: Vec<String> = known.collect();
+    let sure = units::percent(1.0 - MISS);
+    (!known.is_empty()).then(|| format!("bounds at {sure}: {}", known.join(", ")))
 }
 
 /// Trials of attempts that did not complete are rows, and in no statistic.
