@@ -25,5 +25,6 @@ pub mod source;
 pub mod stats;
 pub mod store;
 pub mod summary;
+pub mod telemetry;
 pub mod ui;
 pub mod view;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::ids::{RunId, Sha256};
+use crate::telemetry::TelemetryMode;
 use crate::units::{Bytes, Nanos};
 
 /// Names one attempt of one repeat; an agent never runs the same key twice.
@@ -58,6 +59,7 @@ pub struct RepeatOrder {
     pub limits: Limits,
     pub cold: ColdStart,
     pub outputs: OutputWish,
+    pub telemetry: TelemetryMode,
 }
 
 /// When warm-up and measurement end.

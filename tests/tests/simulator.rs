@@ -49,6 +49,7 @@ use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Rules, StopRule, WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
@@ -730,6 +731,7 @@ fn conduct() -> Conduct {
             save: false,
             reference: vec![],
         },
+        telemetry: TelemetryMode::Off,
         seed: 0,
     }
 }

@@ -10,6 +10,7 @@ use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
 };
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use sha2::Digest;
 
@@ -85,6 +86,7 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
             save: false,
             reference: Vec::new(),
         },
+        telemetry: TelemetryMode::Off,
     };
     Job {
         model_files: Vec::new(),

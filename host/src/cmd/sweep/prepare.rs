@@ -298,6 +298,7 @@ fn conduct(definition: &Definition) -> Conduct {
             save: false,
             reference: Vec::new(),
         },
+        telemetry: definition.telemetry,
         seed: definition.seed,
     }
 }
