@@ -3,6 +3,7 @@
 //! One row makes a field known to `explain`, `get`, the JSON of `summary`, its schema and
 //! `docs/fields.md`.
 
+mod clock;
 mod cold;
 pub mod condition;
 mod cost;
@@ -69,6 +70,7 @@ pub const SUBJECTS: &[Subject] = &[
     placement::SUBJECT,
     model::SUBJECT,
     environment::SUBJECT,
+    clock::SUBJECT,
     cost::SUBJECT,
     run::SUBJECT,
 ];

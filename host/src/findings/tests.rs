@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use edgedyno_shared::clocks::ClockReading;
 use edgedyno_shared::columns::Role;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::repeat::{
@@ -344,6 +345,50 @@ fn the_tool_tells_on_itself() {
         before_the_end(records, event("arena_on_disk"))
     }));
     assert_eq!(on_disk.code, "arena_on_disk");
+}
+
+fn clocks(monotonic_s: i64, realtime_ms: i64, boottime_ms: i64) -> Record {
+    Record::ClockReading(ClockReading {
+        monotonic: Nanos::from_secs(monotonic_s),
+        boottime: Some(Nanos::from_millis(boottime_ms)),
+        realtime: Some(Nanos::from_millis(realtime_ms)),
+        raw: None,
+        took: Nanos(300),
+    })
+}
+
+#[test]
+fn a_wall_clock_that_was_set_and_a_board_that_slept_are_told() {
+    let with = |readings: [Record; 3]| {
+        after(|records| {
+            for reading in readings {
+                before_the_end(records, reading);
+            }
+        })
+    };
+    // Slewed as fast as a kernel does it, 5 ms in 10 s: nothing to tell.
+    let slewed = [
+        clocks(0, 1_000, 0),
+        clocks(10, 11_005, 10_000),
+        clocks(20, 21_010, 20_000),
+    ];
+    assert_eq!(with(slewed), []);
+    let set = [
+        clocks(0, 1_000, 0),
+        clocks(10, 11_000, 10_000),
+        clocks(20, 20_500, 20_000),
+    ];
+    let found = only(with(set));
+    assert_eq!(found.code, "wall_clock_set");
+    assert_eq!(found.figures["wall_step_ms"], -500.0);
+    // Asleep for a minute: the wall clock went on with the boot clock, and the other stood.
+    let slept = [
+        clocks(0, 1_000, 0),
+        clocks(10, 11_000, 10_000),
+        clocks(20, 81_000, 80_000),
+    ];
+    let codes: Vec<_> = with(slept).iter().map(|f| f.code).collect();
+    assert_eq!(codes, ["board_slept"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod best;
 mod cite;
+mod clock;
 mod cold;
 mod environment;
 mod json;
@@ -27,6 +28,8 @@ use crate::store::rows::{
 };
 use crate::view::CaseView;
 
+pub use clock::ClockSeen;
+pub(crate) use clock::{suspended, wall_step};
 pub use cold::ColdStart;
 pub(crate) use cold::{stage_ns, total_ns};
 pub use environment::{Environment, is_lasting, subject_of};
@@ -67,6 +70,7 @@ pub struct CaseSummary {
     pub inputs: Option<InputsUsedRow>,
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
+    pub clock: ClockSeen,
     pub failures: Vec<Failed>,
     pub findings: Vec<Finding>,
     /// One line to quote a result with.
@@ -98,6 +102,7 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         inputs: told.and_then(|row| row.inputs.clone()),
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
+        clock: ClockSeen::of(view),
         failures: repeats::failures(view),
         findings: Vec::new(),
         cite: String::new(),

@@ -385,6 +385,7 @@ fn environment(summary: &CaseSummary) -> String {
             Some(summary.case.model.sha256.to_string()[..16].to_owned()),
         ),
         ("fingerprint", environment.fingerprint.clone()),
+        ("host's clock", host_clock(summary)),
         (
             "tool's own cost",
             tool(summary).or_else(|| Some("not measured".into())),
@@ -393,11 +394,26 @@ fn environment(summary: &CaseSummary) -> String {
     let mut table = Table::new().text("environment").text("");
     for (name, value) in rows {
         let value = value.unwrap_or_else(|| "not readable".into());
-        if !(name.starts_with("runtime") && value == "not readable") {
+        let may_lack = name.starts_with("runtime") || name == "host's clock";
+        if !(may_lack && value == "not readable") {
             table.row([name.to_owned(), value]);
         }
     }
     table.render()
+}
+
+/// How well the host's clock is known on the board.
+fn host_clock(summary: &CaseSummary) -> Option<String> {
+    let clock = &summary.clock;
+    let bound = units::nanoseconds(clock.bound_ns? as f64);
+    let ppm = |ppb: i64| ppb as f64 / 1e3;
+    let drift = match (clock.drift_ppb, clock.drift_bound_ppb) {
+        (Some(ppb), Some(bound)) => {
+            format!(", drift {:.1} ppm ± {:.1}", ppm(ppb), ppm(bound))
+        }
+        _ => ", drift not known".into(),
+    };
+    Some(format!("known within {bound}{drift}"))
 }
 
 /// What the agent did inside the windows.

@@ -8,10 +8,11 @@ use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::order::{CoolDown, OutputWish};
 
+use crate::board::Board;
 use crate::board::content::Content;
 use crate::cli::Global;
 use crate::cmd::run::inventory::{Inquiry, find_board};
-use crate::cmd::run::prepare::{Chosen, Model, check_model, choose, read_model};
+use crate::cmd::run::prepare::{Chosen, Model, check_model, choose, read_model, wish};
 use crate::cmd::{block_on, here};
 use crate::exit::CommandError;
 use crate::options::inputs::{InputOptions, PolicyChoice};
@@ -144,10 +145,7 @@ fn ask_boards(keys: &[RuntimeKey]) -> Result<(BTreeMap<String, DeviceInfo>, Foun
             let device = inquiry.device().await?;
             for key in of_board {
                 let named = key.backend.as_deref();
-                let wish = match key.runtime.as_deref() {
-                    Some(wish) => Some(RuntimeWish::parse(wish)?),
-                    None => backend::wish_of_environment(named, |name| std::env::var_os(name))?,
-                };
+                let wish = wish(key.runtime.as_deref(), named, board.is_remote())?;
                 // A runtime named beside several backends is meant for those that load one.
                 let is_built_in = device
                     .backends
