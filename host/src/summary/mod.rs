@@ -1,6 +1,7 @@
 //! One case as the figures that `run` and `summary` print: a pure function over what was stored.
 
 pub mod best;
+mod board;
 mod cite;
 mod cold;
 mod environment;
@@ -25,6 +26,7 @@ use crate::store::rows::{
 };
 use crate::view::CaseView;
 
+pub use board::{BoardMeanwhile, Missing, Power, Range};
 pub use cold::ColdStart;
 pub(crate) use cold::{stage_ns, total_ns};
 pub use environment::{Environment, is_lasting, subject_of};
@@ -65,6 +67,7 @@ pub struct CaseSummary {
     pub inputs: Option<InputsUsedRow>,
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
+    pub board: BoardMeanwhile,
     pub failures: Vec<Failed>,
     pub findings: Vec<Finding>,
     /// One line to quote a result with.
@@ -96,6 +99,7 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         inputs: told.and_then(|row| row.inputs.clone()),
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
+        board: BoardMeanwhile::of(view),
         failures: repeats::failures(view),
         findings: Vec::new(),
         cite: String::new(),

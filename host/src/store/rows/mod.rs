@@ -10,7 +10,8 @@ mod run;
 
 pub use case::{
     CaseRow, ColdRow, GeneratorRow, InputFileRow, InputsRow, IoRow, LimitsRow, ModelRefRow,
-    OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, ThreadsRow,
+    OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, TelemetryRow,
+    ThreadsRow,
 };
 pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName, stored_key};
 pub use device::{BackendRow, CpuRow, DeviceRow, RuntimeFoundRow};
