@@ -11,7 +11,7 @@ use edgedyno_shared::order::Pass;
 
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow};
 use crate::store::{RepeatRow, Result, Store};
-use crate::telemetry::{self, Digest};
+use crate::telemetry::{self, Digest, Moment};
 
 /// A case with all its repeats.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,8 @@ pub struct RepeatView {
     pub trials: Trials,
     /// Channels over the window.
     pub telemetry: Vec<Digest>,
+    /// What was unusual while the slowest trials ran.
+    pub moments: Vec<Moment>,
 }
 
 /// Trials of lane 0, gathered in one pass: durations where statistics need them, else counts.
@@ -53,7 +55,13 @@ pub struct Trials {
     pub corrupt: u64,
     /// Trials of all roles.
     pub all: u64,
+    /// The slowest of the measured trials that ended well, the slowest first: where each stands among
+    /// them, and when it ran.
+    pub slowest: Vec<(u64, Span)>,
 }
+
+/// Trials whose moment is looked at.
+const SLOWEST: usize = 3;
 
 /// From a first start to a last end, by the board's monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,11 +104,13 @@ impl RunView {
         let mut repeats = Vec::new();
         for row in rows {
             let trials = Trials::read(store, &row)?;
-            let telemetry = telemetry::of_store(store, &row, trials.window)?;
+            let (telemetry, moments) =
+                telemetry::of_repeat(&row, &trials, |channel| store.samples(&row, channel))?;
             repeats.push(RepeatView {
                 row,
                 trials,
                 telemetry,
+                moments,
             });
         }
         let of_board = |(name, _): &&(String, DeviceRow)| *name == entry.case.board;
@@ -201,6 +211,7 @@ impl Trials {
                 Some(Role::Measure) => {
                     extend(&mut self.window, span);
                     if ended_well {
+                        self.keep_slow(span);
                         self.measured.push(end_ns - start_ns);
                     }
                 }
@@ -211,6 +222,23 @@ impl Trials {
                 Some(Role::Cold) if ended_well => self.cold.push(end_ns - start_ns),
                 _ => {}
             }
+        }
+    }
+}
+
+impl Trials {
+    fn keep_slow(&mut self, span: Span) {
+        let length = span.length_ns();
+        let faster = |(_, kept): &(u64, Span)| kept.length_ns() < length;
+        let place = self
+            .slowest
+            .iter()
+            .position(faster)
+            .unwrap_or(self.slowest.len());
+        if place < SLOWEST {
+            self.slowest
+                .insert(place, (self.measured.len() as u64, span));
+            self.slowest.truncate(SLOWEST);
         }
     }
 }

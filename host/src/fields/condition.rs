@@ -162,6 +162,8 @@ fn in_unit(text: &str, unit: Unit) -> Option<f64> {
         (Unit::Bytes, "MB") => 1e6,
         (Unit::Bytes, "GB") => 1e9,
         (Unit::Share, "%") => 0.01,
+        (Unit::Celsius, "C" | "°C") | (Unit::Watts, "W") | (Unit::Joules, "J") => 1.0,
+        (Unit::Watts, "mW") | (Unit::Joules, "mJ") => 1e-3,
         _ => return None,
     };
     let fits = !matches!(unit, Unit::Text | Unit::Flag);

@@ -4,7 +4,8 @@ use crate::stats::autocorrelation::integrated_time;
 use crate::stats::quantile::LEVELS;
 use crate::stats::{bimodal, bound, outlier};
 use crate::summary::RepeatFigures;
-use crate::ui::units;
+use crate::telemetry::{Moment, Seen};
+use crate::ui::{telemetry, units};
 
 use crate::view::RepeatView;
 
@@ -46,6 +47,12 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Warning,
         meaning: "Latencies fall into two groups with hardly anything between them, within a repeat or from repeat to repeat: two clocks, two places in memory, a neighbour that comes and goes. One figure stands for neither, and p50 may jump from one to the other.",
         check: bimodal,
+    },
+    Rule {
+        code: "slow_moment",
+        level: Level::Note,
+        meaning: "Where there are outliers: what was unlike itself on the board within 150 ms of one of the slowest trials, by telemetry. It happened at the same time, which is not yet the reason.",
+        check: slow_moment,
     },
     Rule {
         code: "correlated",
@@ -234,6 +241,47 @@ fn farthest(e: &Evidence<'_>) -> Vec<serde_json::Value> {
         .take(NAMED)
         .map(|(_, named)| named)
         .collect()
+}
+
+fn slow_moment(e: &Evidence<'_>) -> Vec<Hit> {
+    if outliers(e).is_empty() {
+        return Vec::new();
+    }
+    let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
+        let told = repeat
+            .moments
+            .iter()
+            .filter(|moment| !moment.seen.is_empty());
+        told.map(|moment| of_moment(repeat, moment)).collect()
+    };
+    e.counting().flat_map(of_repeat).collect()
+}
+
+fn of_moment(repeat: &RepeatView, moment: &Moment) -> Hit {
+    let shown = |seen: &Seen, value: f64| match seen.is_rate {
+        true => telemetry::rate(&seen.unit, value),
+        false => telemetry::value(&seen.unit, value),
+    };
+    let seen = moment.seen.iter().map(|seen| {
+        let (then, usually) = (shown(seen, seen.then), shown(seen, seen.usually));
+        format!("{} {then} instead of {usually}", seen.channel)
+    });
+    let seen: Vec<String> = seen.collect();
+    let took = moment.span.length_ns() as f64;
+    let text = format!(
+        "trial {} took {}; around it {}",
+        moment.trial,
+        units::nanoseconds(took),
+        seen.join(", ")
+    );
+    let mut hit = Hit::of(repeat, text)
+        .figure("took_ms", took / 1e6)
+        .span(moment.trial, moment.trial + 1);
+    for seen in &moment.seen {
+        let figures = serde_json::json!({ "then": seen.then, "usually": seen.usually });
+        hit = hit.figure(&seen.channel, figures);
+    }
+    hit
 }
 
 fn few_samples(e: &Evidence<'_>) -> Vec<Hit> {

@@ -1,6 +1,7 @@
 //! One case as the figures that `run` and `summary` print: a pure function over what was stored.
 
 pub mod best;
+mod board;
 mod cite;
 mod clock;
 mod cold;
@@ -28,6 +29,7 @@ use crate::store::rows::{
 };
 use crate::view::CaseView;
 
+pub use board::{BoardMeanwhile, Missing, Power, Range};
 pub use clock::ClockSeen;
 pub(crate) use clock::{suspended, wall_step};
 pub use cold::ColdStart;
@@ -71,6 +73,7 @@ pub struct CaseSummary {
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
     pub clock: ClockSeen,
+    pub board: BoardMeanwhile,
     pub failures: Vec<Failed>,
     pub findings: Vec<Finding>,
     /// One line to quote a result with.
@@ -103,6 +106,7 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
         clock: ClockSeen::of(view),
+        board: BoardMeanwhile::of(view),
         failures: repeats::failures(view),
         findings: Vec::new(),
         cite: String::new(),

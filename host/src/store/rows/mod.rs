@@ -11,7 +11,8 @@ mod run;
 
 pub use case::{
     CaseRow, ColdRow, GeneratorRow, InputFileRow, InputsRow, IoRow, LimitsRow, ModelRefRow,
-    OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, ThreadsRow,
+    OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, TelemetryRow,
+    ThreadsRow,
 };
 pub use clock::{ClockExchangeRow, ClockMomentRow, ClockReadingRow};
 pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName, stored_key};
