@@ -11,6 +11,7 @@ pub mod binaries;
 pub mod clock;
 pub mod commands;
 pub mod deny;
+pub mod emulated;
 pub mod leftovers;
 pub mod process;
 pub mod proof;
@@ -21,6 +22,7 @@ pub mod schema;
 pub mod skip;
 pub mod source;
 pub mod spdx;
+pub mod sshd;
 pub mod udp_relay;
 pub mod workspace;
 
