@@ -7,8 +7,10 @@ pub mod explain;
 pub mod export;
 pub mod get;
 pub mod model;
+pub mod query;
 mod read;
 pub mod records;
+pub mod report;
 pub mod rerun;
 pub mod run;
 pub mod runs;
@@ -17,6 +19,7 @@ pub mod samples;
 pub mod selfcheck;
 pub mod summary;
 pub mod sweep;
+pub mod trace;
 pub mod windows;
 
 use std::path::PathBuf;
