@@ -156,10 +156,16 @@ impl Apt {
         let suffix = format!(":{architecture}");
         let named = listed.lines().filter(|line| !line.starts_with([' ', '<']));
         // What installs and configures packages, which nothing here does.
-        const NOT: [&str; 6] = ["debconf", "cdebconf", "dpkg:", "install-info", "libdebian-installer", "tar:"];
-        let is_wanted = |name: &&str| {
-            name.ends_with(&suffix) && !NOT.iter().any(|not| name.starts_with(not))
-        };
+        const NOT: [&str; 6] = [
+            "debconf",
+            "cdebconf",
+            "dpkg:",
+            "install-info",
+            "libdebian-installer",
+            "tar:",
+        ];
+        let is_wanted =
+            |name: &&str| name.ends_with(&suffix) && !NOT.iter().any(|not| name.starts_with(not));
         Ok(named.filter(is_wanted).map(str::to_owned).collect())
     }
 
