@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::ids::{RunId, Sha256};
+use crate::telemetry::TelemetryMode;
 use crate::units::{Bytes, Nanos};
 
 /// Names one attempt of one repeat; an agent never runs the same key twice.
@@ -57,7 +58,10 @@ pub struct RepeatOrder {
     pub rules: Rules,
     pub limits: Limits,
     pub cold: ColdStart,
+    /// Before the worker starts; none starts it at once.
+    pub cool_down: Option<CoolDown>,
     pub outputs: OutputWish,
+    pub telemetry: TelemetryMode,
 }
 
 /// When warm-up and measurement end.
@@ -112,6 +116,20 @@ pub enum ColdStart {
     FreshProcess,
     /// Pages of model and library are dropped first.
     PageCache,
+}
+
+/// The board waits until it is cooler than this, at most so long.
+///
+/// An agent that can wait names the sensor in its fact [`CoolDown::FACT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoolDown {
+    /// Thousandths of a degree Celsius, as the kernel tells temperatures.
+    pub below_millicelsius: i64,
+    pub limit: Nanos,
+}
+
+impl CoolDown {
+    pub const FACT: &str = "cool_down";
 }
 
 /// What to do with the outputs of the last trial.

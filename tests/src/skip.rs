@@ -21,6 +21,8 @@ pub enum Need {
     ThermalZones,
     /// Network namespaces: root, or unprivileged user namespaces.
     NetworkNamespace,
+    /// A file system of its own: root.
+    Mount,
     /// Mounts of one's own: root, or unprivileged user namespaces.
     MountNamespace,
     /// At least this many CPUs in the affinity mask.
@@ -64,6 +66,9 @@ impl Need {
             Self::Power => any_exists(&["/sys/class/powercap/intel-rapl:0/energy_uj"]),
             Self::ThermalZones => any_exists(&["/sys/class/thermal/thermal_zone0/temp"]),
             Self::NetworkNamespace => succeeds("unshare", &["--net", "true"]),
+            Self::Mount => {
+                nix::unistd::geteuid().is_root() && succeeds("unshare", &["--mount", "true"])
+            }
             Self::MountNamespace => succeeds("unshare", &["--mount", "true"]),
             Self::Cpus(count) => {
                 std::thread::available_parallelism().is_ok_and(|n| n.get() >= count)

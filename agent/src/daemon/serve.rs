@@ -9,6 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgedyno_shared::folders::AgentFolders;
@@ -23,8 +24,10 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::contents::Contents;
+use super::host_clock::HostClocks;
 use super::lease_file::LeaseFile;
 use super::network::Network;
+use super::owners::{Owner, Owners};
 use super::queue::Queue;
 use super::runtimes::Runtimes;
 use super::session::{self, Peer};
@@ -34,6 +37,7 @@ use super::{executor, recover};
 use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 use crate::facts::Kernel;
+use crate::sampler::files::Root;
 use crate::worker::spawn::SelfExec;
 
 /// A daemon started on demand leaves after this long without a session and an order.
@@ -41,6 +45,9 @@ pub const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same for one that a relay started.
 pub const RELAY_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Names the folder below which the board's files are read, for a recorded board in the place of this one.
+const ROOT_VARIABLE: &str = "EDGEDYNO_AGENT_ROOT";
 
 /// A retiring daemon gives its sessions this long.
 const GRACE: Duration = Duration::from_millis(100);
@@ -184,9 +191,11 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> 
     let mut boot = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut boot)?;
     let (news, _) = broadcast::channel(256);
+    let root = std::env::var_os(ROOT_VARIABLE).unwrap_or_else(|| "/".into());
     Ok(Daemon {
         exec,
-        kernel: Kernel::default(),
+        kernel: Kernel::at(&root),
+        files: Arc::new(Root(root.into())),
         boot: BootId(u64::from_le_bytes(boot)),
         allowed_cpus: allowed_cpus()?.into_iter().map(|cpu| cpu as u16).collect(),
         spool: Spool::new(&folders.state),
@@ -196,6 +205,8 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> 
         running: RefCell::new(None),
         vendor_code: Mutex::new(()),
         lease: RefCell::new(LeaseFile::open(&folders.state, clock.now())?),
+        owners: RefCell::new(Owners::open(&folders.state)?),
+        host_clocks: RefCell::new(HostClocks::default()),
         network: RefCell::new(None),
         retiring: Cell::new(false),
         sessions: Cell::new(0),
@@ -275,10 +286,12 @@ async fn serve(
 
 fn greet(daemon: &Rc<Daemon>, stream: UnixStream) {
     let own = nix::unistd::geteuid().as_raw();
-    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == own);
+    let user = stream.peer_cred().ok().map(|peer| peer.uid());
+    let (is_own, is_root) = (user == Some(own), user == Some(0));
     let peer = Peer {
         may_name_paths: is_own,
-        is_local: is_own,
+        is_local: is_own || is_root,
+        owner: Owner::Board,
         // The socket's mode lets in its owner, and root, who is told nothing that is not root's anyway.
         role: Role::Admin,
         hello_within: None,

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{BootId, Sha256, StoreId};
@@ -15,15 +16,18 @@ use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Mutex, Notify, broadcast, watch};
 
 use super::contents::Contents;
+use super::host_clock::HostClocks;
 use super::lease::Moment;
 use super::lease_file::LeaseFile;
 use super::network::Network;
+use super::owners::Owners;
 use super::prepare;
 use super::queue::{Queue, Queued};
 use super::runtimes::Runtimes;
 use super::spool::Spool;
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::facts::Kernel;
+use crate::sampler::files::Files;
 use crate::worker::spawn::SelfExec;
 use crate::worker::supervise::Cancel;
 
@@ -32,6 +36,8 @@ pub struct Daemon {
     pub folders: AgentFolders,
     pub exec: SelfExec,
     pub kernel: Kernel,
+    /// Where telemetry is read from.
+    pub files: Arc<dyn Files>,
     pub boot: BootId,
     /// What sessions and the lease go by.
     pub clock: Rc<dyn Clock>,
@@ -47,6 +53,10 @@ pub struct Daemon {
     pub vendor_code: Mutex<()>,
     /// Who may order.
     pub lease: RefCell<LeaseFile>,
+    /// Whose each store is.
+    pub owners: RefCell<Owners>,
+    /// Whose clock can be asked for.
+    pub host_clocks: RefCell<HostClocks>,
     /// The second listener, when there is one.
     pub network: RefCell<Option<Rc<Network>>>,
     /// Finish the running repeat, then leave.
@@ -132,7 +142,7 @@ impl Daemon {
     pub fn moment(&self) -> Moment {
         Moment {
             now: self.clock.now(),
-            wall_unix_ns: clock::wall_unix_ns(),
+            wall_unix_ns: self.clock.wall_unix_ns(),
             has_orders: self.holder_has_orders(),
         }
     }

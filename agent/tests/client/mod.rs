@@ -8,15 +8,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use edgedyno_agent::clock::{Clock, Monotonic};
 use edgedyno_shared::case::{
     Case, Condition, Generator, InputPolicy, InputSource, InputSpec, Io, ModelRef, Scenario,
     Threads,
 };
+use edgedyno_shared::clocks::{ClockAnswer, ClockQuestion};
 use edgedyno_shared::ids::{BuildId, RunId, Sha256, StoreId};
 use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame, kind};
@@ -167,6 +170,7 @@ pub(crate) struct Host {
     stream: UnixStream,
     next: u64,
     segments: Vec<Segment>,
+    pub(crate) is_silent_about_time: bool,
 }
 
 impl Host {
@@ -179,6 +183,7 @@ impl Host {
             stream,
             next: 0,
             segments: Vec::new(),
+            is_silent_about_time: false,
         }
     }
 
@@ -239,6 +244,18 @@ impl Host {
             kind::RECORD => {
                 let (_, record) = Record::parse(&frame.payload).unwrap();
                 self.segments.last_mut().unwrap().records.push(record);
+            }
+            kind::CLOCK if !self.is_silent_about_time => {
+                let received = Monotonic.now();
+                let ClockQuestion { number } = frame.decode().unwrap();
+                let answer = ClockAnswer {
+                    number,
+                    received,
+                    answered: Monotonic.now(),
+                    unix_ns: 1,
+                    clock: 7,
+                };
+                self.send(&Frame::encode(kind::CLOCK_ANSWER, &answer).unwrap());
             }
             _ => {}
         }
@@ -329,10 +346,12 @@ pub(crate) fn order(repeat: u32, options: &[(&str, &str)]) -> RepeatOrder {
             memory: None,
         },
         cold: ColdStart::FreshProcess,
+        cool_down: None,
         outputs: OutputWish {
             save: false,
             reference: vec![],
         },
+        telemetry: TelemetryMode::Normal,
     }
 }
 

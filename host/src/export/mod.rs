@@ -4,6 +4,7 @@ mod csv;
 mod dir;
 mod jsonl;
 mod memory;
+mod monitor;
 mod output;
 mod profile;
 
@@ -41,6 +42,7 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &csv::Csv,
     &jsonl::Jsonl,
     &memory::Memory,
+    &monitor::Monitor,
 ];
 
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {

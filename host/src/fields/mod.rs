@@ -3,6 +3,8 @@
 //! One row makes a field known to `explain`, `get`, the JSON of `summary`, its schema and
 //! `docs/fields.md`.
 
+mod board;
+mod clock;
 mod cold;
 pub mod condition;
 mod cost;
@@ -55,6 +57,9 @@ pub enum Unit {
     Count,
     /// A part of one.
     Share,
+    Celsius,
+    Watts,
+    Joules,
     /// A number without a unit.
     Figure,
     Text,
@@ -69,6 +74,8 @@ pub const SUBJECTS: &[Subject] = &[
     placement::SUBJECT,
     model::SUBJECT,
     environment::SUBJECT,
+    clock::SUBJECT,
+    board::SUBJECT,
     cost::SUBJECT,
     run::SUBJECT,
 ];
@@ -87,6 +94,9 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Count => "count",
             Self::Share => "share of 1",
+            Self::Celsius => "°C",
+            Self::Watts => "W",
+            Self::Joules => "J",
             Self::Figure => "number",
             Self::Text => "text",
             Self::Flag => "true or false",
@@ -96,7 +106,13 @@ impl Unit {
     /// The JSON type of a known value.
     pub const fn json_type(self) -> &'static str {
         match self {
-            Self::Milliseconds | Self::Hertz | Self::Share | Self::Figure => "number",
+            Self::Milliseconds
+            | Self::Hertz
+            | Self::Share
+            | Self::Celsius
+            | Self::Watts
+            | Self::Joules
+            | Self::Figure => "number",
             Self::Bytes | Self::Count => "integer",
             Self::Text => "string",
             Self::Flag => "boolean",

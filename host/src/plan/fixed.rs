@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::{ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules};
+use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::axes::case_key;
 use super::schedule::{self, Schedule, Slot};
@@ -21,6 +22,7 @@ pub struct Conduct {
     pub limits: Limits,
     pub cold: ColdStart,
     pub outputs: OutputWish,
+    pub telemetry: TelemetryMode,
     /// Decides the order of the cases within each round.
     pub seed: u64,
 }
@@ -148,7 +150,9 @@ impl StaticPlan {
             rules: self.conduct.rules.clone(),
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
+            cool_down: self.schedule.cool_down,
             outputs,
+            telemetry: self.conduct.telemetry,
         }
     }
 
@@ -342,6 +346,7 @@ pub(crate) mod tests {
                 save: false,
                 reference: Vec::new(),
             },
+            telemetry: TelemetryMode::Normal,
             seed,
         }
     }

@@ -4,7 +4,7 @@ use edgedyno_shared::order::Pass;
 
 use crate::stats::steady::{self, Steadiness};
 use crate::stats::{mean, quantile};
-use crate::store::rows::{FailureRow, OutcomeKind, StageName};
+use crate::store::rows::{ClockExchangeRow, FailureRow, OutcomeKind, StageName};
 use crate::view::{CaseView, RepeatView, Trials};
 
 use super::latency::rate_hz;
@@ -102,11 +102,14 @@ pub struct RepeatFigures {
     pub warmup_trials: u64,
     pub steadiness: Option<Steadiness>,
     pub wall_unix_ns: Option<i64>,
+    pub clock_exchanges: Vec<ClockExchangeRow>,
+    /// Readings of the board's own clocks.
+    pub clock_readings: u64,
 }
 
 impl RepeatFigures {
     pub fn of(repeat: &RepeatView) -> Self {
-        let RepeatView { row, trials } = repeat;
+        let RepeatView { row, trials, .. } = repeat;
         let quantiles = quantile::select(&mut trials.measured.clone(), [0.5, 0.99]);
         Self {
             repeat: row.key.repeat,
@@ -124,6 +127,8 @@ impl RepeatFigures {
             warmup_trials: trials.warmup_trials,
             steadiness: steady::test(&trials.measured),
             wall_unix_ns: row.start.as_ref().map(|start| start.wall_unix_ns),
+            clock_exchanges: row.clock_exchanges.clone(),
+            clock_readings: row.clock_readings.len() as u64,
         }
     }
 }
@@ -154,7 +159,7 @@ pub(super) fn failures(view: &CaseView) -> Vec<Failed> {
 
 impl Failed {
     fn of(repeat: &RepeatView) -> Self {
-        let RepeatView { row, trials } = repeat;
+        let RepeatView { row, trials, .. } = repeat;
         let trials: &Trials = trials;
         let tail = row.events.iter().find(|event| event.code == "stderr_tail");
         Self {

@@ -15,6 +15,7 @@ use crate::options::limits::LimitOptions;
 use crate::options::parse;
 use crate::options::rules::RuleOptions;
 use crate::options::schedule::{MAX_REPEATS, ScheduleOptions};
+use crate::options::telemetry::TelemetryOptions;
 use crate::plan::schedule::Within;
 use crate::plan::sweep::align::Align;
 use crate::plan::sweep::axis::{self, Fault};
@@ -53,11 +54,16 @@ pub struct PlanFlags {
     pub cold: Option<ColdChoice>,
     #[command(flatten)]
     pub limits: LimitOptions,
+    #[command(flatten)]
+    pub telemetry: TelemetryOptions,
     /// Case whose outputs those of the others are compared with [default: the first]
     #[arg(long, value_name = "AXIS=VALUE,...", help_heading = "Outputs")]
     pub reference: Option<String>,
+    /// How far outputs may be from those of that case, such as cosine=0.999,max_abs=0.01
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = Tolerance::parse, help_heading = "Outputs")]
+    pub tolerance: Option<Tolerance>,
     /// Compare no outputs
-    #[arg(long, conflicts_with = "reference", help_heading = "Outputs")]
+    #[arg(long, conflicts_with_all = ["reference", "tolerance"], help_heading = "Outputs")]
     pub no_compare: bool,
 }
 
@@ -111,13 +117,15 @@ impl PlanFlags {
                 case: Filter::new(),
             }),
             reference: (!self.no_compare).then_some(reference),
-            tolerance: Tolerance::USUAL,
+            tolerance: self.tolerance.unwrap_or(Tolerance::USUAL),
             rules: self.rules.rules(),
+            cool_down: schedule.cool_down,
             limits: self.limits.limits(),
             cold: match self.cold {
                 Some(ColdChoice::PageCache) => ColdStart::PageCache,
                 None => ColdStart::FreshProcess,
             },
+            telemetry: self.telemetry.mode(),
             inputs: InputWish {
                 files: self.inputs.inputs.clone(),
                 policy: self.inputs.input_policy.map(InputPolicy::from),
