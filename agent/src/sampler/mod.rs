@@ -38,7 +38,8 @@ mod tests;
 pub use self::board::Board;
 pub use self::fault::Fault;
 pub use self::offer::{Found, Offer, Spec, Tier};
-pub use self::threads::Sampling;
+pub use self::thermal::temperatures;
+pub use self::threads::{Latest, Sampling};
 pub use self::watch::{Plan, Readings, Watch};
 
 /// One subject of the board.

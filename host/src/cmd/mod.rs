@@ -17,6 +17,7 @@ pub mod samples;
 pub mod selfcheck;
 pub mod summary;
 pub mod sweep;
+pub mod top;
 pub mod windows;
 
 use std::path::PathBuf;

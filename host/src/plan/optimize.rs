@@ -173,6 +173,7 @@ impl OptimizePlan {
             cold: self.conduct.cold,
             outputs,
             telemetry: self.conduct.telemetry,
+            preparation: self.conduct.preparation.clone(),
         }
     }
 }

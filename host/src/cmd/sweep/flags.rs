@@ -122,6 +122,7 @@ impl PlanFlags {
                 None => ColdStart::FreshProcess,
             },
             telemetry: self.telemetry.mode(),
+            preparation: self.telemetry.preparation(),
             inputs: InputWish {
                 files: self.inputs.inputs.clone(),
                 policy: self.inputs.input_policy.map(InputPolicy::from),

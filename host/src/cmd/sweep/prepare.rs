@@ -302,6 +302,7 @@ fn conduct(definition: &Definition) -> Conduct {
             reference: Vec::new(),
         },
         telemetry: definition.telemetry,
+        preparation: definition.preparation.clone(),
         seed: definition.seed,
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn rules_row(prepared: &Prepared) -> RulesRow {
         &conduct.outputs,
     )
     .watched(conduct.telemetry)
+    .prepared(&conduct.preparation)
 }
 
 /// All but the cases, which the store has in a table of its own.

@@ -68,6 +68,7 @@ pub(in crate::cmd) fn recall(
         cold: first.rules.cold.into(),
         outputs: first.rules.outputs(),
         telemetry: first.rules.telemetry.into(),
+        preparation: first.rules.preparation(),
         seed,
     };
     // A plan of `run` names one library, that of the one backend of its cases.

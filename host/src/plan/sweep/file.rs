@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use edgedyno_shared::case::InputPolicy;
-use edgedyno_shared::order::{ColdStart, Limits, Rules};
+use edgedyno_shared::order::{ColdStart, CoolDown, Limits, Preparation, Rules};
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::align::{Align, Mode};
@@ -100,6 +100,15 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
             .map_or(Ok(TelemetryMode::Normal), |node| {
                 node.parse(telemetry::mode)
             })?,
+        preparation: Preparation {
+            cool_down: root
+                .take("cool_down")
+                .map(|node| cool_down(&node))
+                .transpose()?,
+            fix_clocks: root
+                .take("fix_clocks")
+                .map_or(Ok(false), |node| node.flag())?,
+        },
         tolerance: root
             .take("tolerance")
             .map_or(Ok(Tolerance::USUAL), |node| tolerance(&node))?,
@@ -121,11 +130,6 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
         reference: compares.then_some(reference),
         rules,
     };
-    if let Some(node) = root.take("cool_down") {
-        return Err(node
-            .error("a cool-down needs a temperature, and no channel of this version reads one")
-            .hint("leave `cool_down` out"));
-    }
     root.finish()?;
     Ok(definition)
 }
@@ -555,6 +559,22 @@ fn input_policy(text: &str) -> std::result::Result<InputPolicy, String> {
     found.ok_or_else(|| "one of fixed, cycle, fresh is needed".into())
 }
 
+/// `{ below_c = 60, sensor = "therm.cpu", at_most = "5m" }`.
+fn cool_down(node: &Node<'_>) -> Result<CoolDown> {
+    let mut table = node.table()?;
+    let cool_down = CoolDown {
+        below_millicelsius: table.need("below_c")?.parse(telemetry::celsius)?,
+        sensor: table.take("sensor").map(|node| node.scalar()).transpose()?,
+        at_most: table
+            .take("at_most")
+            .map_or(Ok(telemetry::COOL_DOWN_LIMIT), |node| {
+                node.parse(parse::positive_span)
+            })?,
+    };
+    table.finish()?;
+    Ok(cool_down)
+}
+
 fn cold(text: &str) -> std::result::Result<ColdStart, String> {
     match text {
         "fresh-process" => Ok(ColdStart::FreshProcess),
@@ -805,7 +825,7 @@ seed = 4
             ("order = 'shuffled'", (1, 9), "interleaved, random, blocked"),
             ("time_budget = 'long'", (1, 15), "time"),
             ("optimize = 'fast'", (1, 12), "a goal such as"),
-            ("cool_down = {below_c = 60}", (1, 13), "temperature"),
+            ("cool_down = {below_c = \"hot\"}", (1, 24), "temperature"),
         ];
         for (text, place, what) in cases {
             let (line, column, found, _) = wrong(&format!("{text}\n{base}"));

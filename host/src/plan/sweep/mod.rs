@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use edgedyno_shared::case::{Generator, InputPolicy};
-use edgedyno_shared::order::{ColdStart, Limits, Rules};
+use edgedyno_shared::order::{ColdStart, Limits, Preparation, Rules};
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use self::align::Align;
@@ -55,6 +55,7 @@ pub struct Definition {
     pub limits: Limits,
     pub cold: ColdStart,
     pub telemetry: TelemetryMode,
+    pub preparation: Preparation,
     pub inputs: InputWish,
 }
 
