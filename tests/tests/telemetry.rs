@@ -20,7 +20,12 @@ fn channel<'a>(samples: &'a Value, name: &str) -> Option<&'a Value> {
 fn a_run_is_watched_and_its_samples_are_read_back() {
     let sandbox = Sandbox::new();
     let model = small_model(&sandbox);
-    let document = run(&sandbox, &model, "fake", &[&SHORT[..], &["--json"]].concat());
+    let document = run(
+        &sandbox,
+        &model,
+        "fake",
+        &[&SHORT[..], &["--json"]].concat(),
+    );
     let document = document.json();
     assert_matches_schema(&document, "summary");
     let fields = &document["cases"][0]["fields"];
@@ -42,11 +47,21 @@ fn a_run_is_watched_and_its_samples_are_read_back() {
         assert!(channel(&samples, wanted).is_some(), "{wanted}");
     }
 
-    let csv = sandbox.edgedyno(["samples", "last", "--channel", "worker.cpu", "--format", "csv"]);
+    let csv = sandbox.edgedyno([
+        "samples",
+        "last",
+        "--channel",
+        "worker.cpu",
+        "--format",
+        "csv",
+    ]);
     let csv = csv.ok().stdout;
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows[0][3..6], ["channel", "unit", "at_ns"]);
-    let stamps: Vec<i64> = rows[1..].iter().map(|row| row[5].parse().unwrap()).collect();
+    let stamps: Vec<i64> = rows[1..]
+        .iter()
+        .map(|row| row[5].parse().unwrap())
+        .collect();
     assert!(stamps.len() >= 10 && stamps.is_sorted(), "{stamps:?}");
     let good = rows[1..].iter().filter(|row| row[8] == "ok");
     let values: Vec<i64> = good.map(|row| row[7].parse().unwrap()).collect();
@@ -69,19 +84,29 @@ fn a_run_without_telemetry_has_none_and_says_so() {
     let codes = finding_codes(&document["cases"][0]);
     assert!(!codes.contains(&"not_watched".to_owned()), "{codes:?}");
     let shown = sandbox.edgedyno(["samples", "last"]).ok();
-    assert!(shown.stdout.contains("no telemetry was recorded"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("no telemetry was recorded"),
+        "{}",
+        shown.stdout
+    );
     sandbox.finish();
 }
 
 #[test]
 fn the_board_is_shown_as_it_is_now() {
     let sandbox = Sandbox::new();
-    let shown = sandbox.edgedyno(["top", "--json", "--every", "300ms"]).ok().json();
+    let shown = sandbox
+        .edgedyno(["top", "--json", "--every", "300ms"])
+        .ok()
+        .json();
     assert_matches_schema(&shown, "top");
     let channels = shown["channels"].as_array().unwrap();
     let find = |name: &str| channels.iter().find(|channel| channel["name"] == name);
     assert!(number(&find("mem.available").unwrap()["value"]) > 0.0);
-    let busy = channels.iter().find(|c| text(&c["name"]).ends_with(".busy")).unwrap();
+    let busy = channels
+        .iter()
+        .find(|c| text(&c["name"]).ends_with(".busy"))
+        .unwrap();
     assert!(number(&busy["per_second"]) >= 0.0);
     let missing = channels.iter().find(|channel| channel["state"] != "ok");
     assert!(missing.is_none_or(|channel| !text(&channel["reason"]).is_empty()));
@@ -113,7 +138,10 @@ fn a_board_that_is_held_back_makes_the_run_invalid() {
         &[
             ("sys/class/thermal/thermal_zone0/type", "cpu-thermal\n"),
             ("sys/class/thermal/thermal_zone0/temp", "96000\n"),
-            ("sys/class/thermal/cooling_device0/type", "thermal-cpufreq-0\n"),
+            (
+                "sys/class/thermal/cooling_device0/type",
+                "thermal-cpufreq-0\n",
+            ),
             ("sys/class/thermal/cooling_device0/cur_state", "2\n"),
             ("sys/class/thermal/cooling_device0/max_state", "5\n"),
         ],
@@ -125,7 +153,10 @@ fn a_board_that_is_held_back_makes_the_run_invalid() {
     let case = &document["cases"][0];
     assert!(finding_codes(case).contains(&"throttled".to_owned()));
     assert_eq!(number(&case["fields"]["temperature_max_c"]), 96.0);
-    assert_eq!(text(&case["fields"]["temperature_sensor"]), "therm.cpu_thermal.temp");
+    assert_eq!(
+        text(&case["fields"]["temperature_sensor"]),
+        "therm.cpu_thermal.temp"
+    );
     sandbox.edgedyno(["summary", "last", "--force"]).ok();
     sandbox.finish();
 }
@@ -137,7 +168,10 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
     let root = board(
         &sandbox,
         &[
-            (&file("scaling_available_governors"), "schedutil performance\n"),
+            (
+                &file("scaling_available_governors"),
+                "schedutil performance\n",
+            ),
             (&file("scaling_governor"), "schedutil\n"),
             (&file("scaling_min_freq"), "400000\n"),
             (&file("scaling_max_freq"), "1800000\n"),
@@ -149,8 +183,16 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
     let args = [&SHORT[..], &["--fix-clocks", "--json"]].concat();
     let document = run(&sandbox, &model, "fake", &args).json();
     let settings = document["cases"][0]["settings"].as_array().unwrap();
-    let of = |name: &str| settings.iter().find(|setting| setting["name"] == name).unwrap();
-    assert_eq!(text(&of("clocks.policy0.governor")["observed"]), "performance");
+    let of = |name: &str| {
+        settings
+            .iter()
+            .find(|setting| setting["name"] == name)
+            .unwrap()
+    };
+    assert_eq!(
+        text(&of("clocks.policy0.governor")["observed"]),
+        "performance"
+    );
     assert_eq!(text(&of("clocks.policy0.min_khz")["observed"]), "1800000");
     let now = |name: &str| fs::read_to_string(root.join(file(name))).unwrap();
     assert_eq!(now("scaling_governor").trim(), "schedutil");
@@ -159,7 +201,10 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
     set(&root, &file("scaling_cur_freq"), "900000\n");
     let document = run(&sandbox, &model, "fake", &args).expect_code(6).json();
     let codes = finding_codes(&document["cases"][0]);
-    assert!(codes.contains(&"clock_not_as_asked".to_owned()), "{codes:?}");
+    assert!(
+        codes.contains(&"clock_not_as_asked".to_owned()),
+        "{codes:?}"
+    );
     sandbox.finish();
 }
 
@@ -167,7 +212,12 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
 fn a_repeat_waits_until_the_board_is_cool() {
     let sandbox = Sandbox::new();
     let model = small_model(&sandbox);
-    let hot = ["--option", "temperature_c=70", "--option", "cooling_c_per_s=20"];
+    let hot = [
+        "--option",
+        "temperature_c=70",
+        "--option",
+        "cooling_c_per_s=20",
+    ];
     let args = [&SHORT[..], &hot, &["--cool-down", "60", "--json"]].concat();
     let document = run(&sandbox, &model, "fake", &args).json();
     let case = &document["cases"][0];
@@ -175,7 +225,11 @@ fn a_repeat_waits_until_the_board_is_cool() {
     assert!(!codes.contains(&"cool_down_failed".to_owned()), "{codes:?}");
     assert_eq!(case["rules"]["cool_down"]["below_millicelsius"], 60_000);
 
-    let args = [&SHORT[..], &hot, &["--cool-down", "0", "--cool-down-limit", "1s", "--json"]];
+    let args = [
+        &SHORT[..],
+        &hot,
+        &["--cool-down", "0", "--cool-down-limit", "1s", "--json"],
+    ];
     let document = run(&sandbox, &model, "fake", &args.concat()).json();
     let codes = finding_codes(&document["cases"][0]);
     assert!(codes.contains(&"cool_down_failed".to_owned()), "{codes:?}");

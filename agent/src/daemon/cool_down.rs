@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use edgedyno_shared::order::{CoolDown, RepeatOrder};
 use edgedyno_shared::repeat::TextEvent;
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
@@ -88,6 +89,7 @@ async fn look(
         temperatures(&Board {
             files,
             worker: None,
+            mode: TelemetryMode::Normal,
         })
     };
     let all = tokio::task::spawn_blocking(read).await.unwrap_or_default();

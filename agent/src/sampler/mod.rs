@@ -11,6 +11,7 @@
 mod accelerators;
 mod board;
 mod clocks;
+mod counters;
 mod cpu;
 mod devfreq;
 mod fault;
@@ -71,4 +72,5 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &rapl::Rapl,
     &devfreq::Devfreq,
     &accelerators::Accelerators,
+    &counters::Counters,
 ];

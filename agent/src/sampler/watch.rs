@@ -35,6 +35,7 @@ impl Plan {
         let board = Board {
             files: Arc::clone(&self.files),
             worker: self.worker,
+            mode: self.mode,
         };
         let found = SAMPLERS.iter().flat_map(|sampler| sampler.find(&board));
         found.chain(std::mem::take(&mut self.extra)).collect()

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod export;
 pub mod get;
 pub mod model;
+mod preflight;
 mod read;
 pub mod records;
 pub mod rerun;

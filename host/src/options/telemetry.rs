@@ -1,6 +1,6 @@
 //! How much of the board is watched meanwhile.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use edgedyno_shared::order::{CoolDown, Preparation};
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
@@ -30,6 +30,16 @@ pub struct TelemetryOptions {
     /// and an admin of it
     #[arg(long)]
     pub fix_clocks: bool,
+    /// `quiet`: measure only where nothing else is at work, clocks are held and a CPU is spare, and exit
+    /// with 5 when it was not so
+    #[arg(long, value_name = "WHAT")]
+    pub require: Option<Requirement>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Requirement {
+    /// Nothing else at work, clocks held, a CPU to spare
+    Quiet,
 }
 
 /// A cool-down waits this long unless told otherwise.

@@ -9,6 +9,7 @@ mod ingest;
 mod large;
 mod measured;
 mod period;
+mod sampler;
 mod size;
 mod summary;
 mod sweep;
@@ -40,7 +41,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 12] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -50,6 +51,11 @@ const BENCHES: [Bench; 11] = [
         name: "bare",
         summary: "p50 of two real models against a bare loop over the same C interface",
         measure: bare::measure,
+    },
+    Bench {
+        name: "sampler",
+        summary: "what watching the board costs, and what it does to p50",
+        measure: sampler::measure,
     },
     Bench {
         name: "fixed",
