@@ -34,6 +34,11 @@ pub fn process_cpu_time() -> Nanos {
     read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// CPU time of the calling thread. A system call.
+pub fn thread_cpu_time() -> Nanos {
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Nanoseconds since 1970 by this machine's own wall clock.
 pub fn wall_unix_ns() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "this is the clock of the crate")]

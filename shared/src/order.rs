@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::ids::{RunId, Sha256};
+use crate::load::Load;
 use crate::units::{Bytes, Nanos};
 
 /// Names one attempt of one repeat; an agent never runs the same key twice.
@@ -58,6 +59,8 @@ pub struct RepeatOrder {
     pub limits: Limits,
     pub cold: ColdStart,
     pub outputs: OutputWish,
+    /// What the case's condition stands for on this board.
+    pub load: Load,
 }
 
 /// When warm-up and measurement end.

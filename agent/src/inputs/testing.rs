@@ -7,6 +7,7 @@ use edgedyno_shared::case::{
     Scenario, Threads,
 };
 use edgedyno_shared::ids::{RunId, Sha256};
+use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
 };
@@ -85,6 +86,7 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
             save: false,
             reference: Vec::new(),
         },
+        load: Load::default(),
     };
     Job {
         model_files: Vec::new(),

@@ -40,6 +40,8 @@ pub(super) struct Watched<'a> {
     /// The agent wants the worker dead.
     condemned: bool,
     done: bool,
+    /// The worker stands still until its load has settled.
+    awaits_load: bool,
     progress_at: Nanos,
     cost: Cost,
 }
@@ -58,6 +60,7 @@ impl<'a> Watched<'a> {
             cancelled: false,
             condemned: false,
             done: false,
+            awaits_load: false,
             progress_at: begun,
             cost: Cost::default(),
         }
@@ -98,7 +101,7 @@ impl<'a> Watched<'a> {
         self.condemned = true;
     }
 
-    fn keep(&mut self, result: io::Result<()>) {
+    pub(super) fn keep(&mut self, result: io::Result<()>) {
         if let Err(why) = result {
             self.fail(agent_failed(&why));
         }
@@ -134,6 +137,7 @@ impl<'a> Watched<'a> {
                 self.stage = stage;
                 self.failed.get_or_insert((stage, failure));
             }
+            Message::AwaitsLoad => self.awaits_load = true,
             Message::Done => self.done = true,
         }
     }
@@ -141,7 +145,11 @@ impl<'a> Watched<'a> {
     fn hear_record(&mut self, record: &Record, folder: &mut RepeatFolder) {
         match record {
             // The daemon's own words cannot come from a worker.
-            Record::Start(_) | Record::End(_) | Record::Chunk(_) | Record::AgentCost(_) => return,
+            Record::Start(_)
+            | Record::End(_)
+            | Record::Chunk(_)
+            | Record::AgentCost(_)
+            | Record::Stress(_) => return,
             Record::Schema { lane: 0, schema } => {
                 if let Err(why) = schema.check() {
                     return self.fail(Failure::new(FailureCode::Protocol, why.to_string()));
@@ -167,6 +175,7 @@ impl<'a> Watched<'a> {
         // Trials of the stage before must not count as trials of this one.
         self.take();
         self.stage = stage;
+        self.awaits_load = false;
         self.stage_since = Monotonic.now();
         self.intake.begin_stage();
         if stage == Stage::Measure {
@@ -210,7 +219,8 @@ impl<'a> Watched<'a> {
         let limit = self.limit();
         let begun = self.stage_since;
         let since = self.intake.last_trial().map_or(begun, |at| at.max(begun));
-        if !self.must_end() && Monotonic.now() - since > limit {
+        let is_late = Monotonic.now() - since > limit;
+        if !self.must_end() && !self.awaits_load && is_late {
             self.overrun(verdict::hang(self.stage, limit, self.intake.trials()));
         }
     }

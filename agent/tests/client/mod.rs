@@ -13,6 +13,7 @@ use edgedyno_shared::case::{
     Threads,
 };
 use edgedyno_shared::ids::{BuildId, RunId, Sha256, StoreId};
+use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
 };
@@ -333,6 +334,7 @@ pub(crate) fn order(repeat: u32, options: &[(&str, &str)]) -> RepeatOrder {
             save: false,
             reference: vec![],
         },
+        load: Load::default(),
     }
 }
 

@@ -14,6 +14,7 @@ pub mod run;
 pub mod runs;
 pub mod runtime;
 pub mod selfcheck;
+pub mod stress;
 pub mod summary;
 pub mod sweep;
 pub mod windows;

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::summary::CaseSummary;
 use crate::view::{CaseView, RepeatView};
 
-pub(crate) use environment::throttling;
+pub(crate) use environment::{holds_its_clock, throttling};
 pub use page::page;
 pub use window::CORRELATED;
 

@@ -13,6 +13,7 @@ use super::rows::{
     ArtifactRow, CaseEntry, ChannelRow, CostRow, DeviceRow, EffectiveRow, EndRow, EventRow,
     FailureRow, FindingRow, InputsUsedRow, MemoryRow, ModelRow, OutcomeKind, OutputRow,
     PlacementRow, RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageName, StageRow, StartRow,
+    StressRow,
 };
 use super::{Columns, Result, Store, StoreError};
 
@@ -46,6 +47,9 @@ pub struct RepeatRow {
     pub outputs: Vec<OutputRow>,
     pub channels: Vec<ChannelRow>,
     pub cost: Option<CostRow>,
+    /// Stressors that ran beside it.
+    #[serde(default)]
+    pub stress: Vec<StressRow>,
     pub events: Vec<EventRow>,
     pub artifacts: Vec<ArtifactRow>,
     /// Records that this version cannot decode.
@@ -354,7 +358,7 @@ impl Store {
         Ok(())
     }
 
-    fn list<T>(
+    pub(super) fn list<T>(
         &self,
         doing: &'static str,
         sql: &str,
@@ -384,6 +388,7 @@ impl RepeatRow {
             Some(RecordRow::Output(output)) => self.outputs.push(output),
             Some(RecordRow::Channel(channel)) => self.channels.push(channel),
             Some(RecordRow::AgentCost(cost)) => self.cost = Some(cost),
+            Some(RecordRow::Stress(stress)) => self.stress.push(stress),
             Some(RecordRow::End(end)) => self.end = Some(end),
         }
     }
@@ -430,6 +435,7 @@ fn repeat_row(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
         outputs: Vec::new(),
         channels: Vec::new(),
         cost: None,
+        stress: Vec::new(),
         events: Vec::new(),
         artifacts: Vec::new(),
         raw_records: 0,

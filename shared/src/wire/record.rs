@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::artifact::{Artifact, ArtifactPart};
 use crate::columns::{Chunk, TrialSchema};
 use crate::ids::{BootId, RunId, Sha256, StoreId};
+use crate::load::StressUsed;
 use crate::order::{OrderKey, Pass};
 use crate::repeat::{
     AgentCost, Effective, InputsUsed, Memory, ModelInfo, OutputCheck, Placement, RepeatEnd,
@@ -36,6 +37,7 @@ pub enum Record {
     Artifact(Artifact),
     ArtifactPart(ArtifactPart),
     AgentCost(AgentCost),
+    Stress(StressUsed),
     End(RepeatEnd),
 }
 

@@ -49,7 +49,7 @@ impl Pattern {
 }
 
 /// Bytes of each array in one step are a multiple of this.
-pub const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// A pattern on arrays of its own, going round for ever.
 #[derive(Debug)]

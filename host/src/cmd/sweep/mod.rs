@@ -14,6 +14,7 @@ use clap::{Args, Parser};
 
 use self::flags::PlanFlags;
 use super::run::execute::Begin;
+use super::stress::calibrate;
 use crate::cli::Global;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
@@ -73,7 +74,7 @@ pub struct ConductOptions {
 /// Measures every case, stores, and shows what came out.
 pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     let options = &args.conduct;
-    let (prepared, resumed) = match &options.resume {
+    let (mut prepared, resumed) = match &options.resume {
         Some(name) => {
             refuse_flags(&args.plan, "the plan of the sweep that is resumed decides")?;
             let (prepared, run) = resume::resume(name, global)?;
@@ -91,6 +92,7 @@ pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     let how = match resumed {
         Some(run) => Begin::Resume(run),
         None => {
+            calibrate::ensure(&mut prepared, false, global)?;
             notice(&prepared, global)?;
             Begin::New {
                 command: "sweep",

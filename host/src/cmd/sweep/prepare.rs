@@ -251,6 +251,7 @@ fn schedule(
         sentinel: sentinel.transpose()?,
         stop_on_oom: stop_axes(definition),
         keeps_outputs: definition.reference.is_some() && cases.len() > 1,
+        ..Schedule::default()
     })
 }
 
