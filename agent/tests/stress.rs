@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "each file of tests uses a part of it")]
 mod client;
 
 use std::fs;

@@ -5,19 +5,23 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod client;
 
+use std::cell::Cell;
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Daemon, order};
 use edgedyno_agent::arena::reader::create;
 use edgedyno_agent::arena::{ArenaReader, ArenaWriter};
 use edgedyno_agent::backend;
-use edgedyno_agent::clock::Monotonic;
+use edgedyno_agent::clock::{Clock, Monotonic};
 use edgedyno_agent::inputs::InputSets;
+use edgedyno_agent::sampler::files::Root;
+use edgedyno_agent::sampler::{Plan, Watch};
 use edgedyno_agent::trial::TimedLoop;
 use edgedyno_agent::worker::job::Job;
 use edgedyno_agent::worker::message::{MESSAGE, Message};
@@ -25,6 +29,7 @@ use edgedyno_agent::worker::spawn::PREFIX_VARIABLE;
 use edgedyno_shared::columns::{FIXED_COLUMNS, Role};
 use edgedyno_shared::order::StopRule;
 use edgedyno_shared::repeat::{Outcome, Stage, StageSpan};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::frame;
 use edgedyno_sys::kernel::allocations::{CountingAllocator, calls_of_this_thread};
@@ -95,6 +100,41 @@ fn empty(mut reader: ArenaReader, over: &AtomicBool) {
         reader.release().unwrap();
         slots.clear();
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn watching_the_board_allocates_nothing_after_the_first_read() {
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut plan = Plan {
+        mode: TelemetryMode::Normal,
+        files: Arc::new(Root("/".into())),
+        worker: Some(child.id()),
+        extra: Vec::new(),
+    };
+    let found = plan.find();
+    // Time that jumps on at each look, so that every source is due at every round.
+    let clock = Jumping(Cell::new(0));
+    let before = calls_of_this_thread();
+    let mut watch = Watch::new("sampler", found, plan.mode, clock, || Nanos::ZERO);
+    assert_ne!(calls_of_this_thread(), before, "room is made beforehand");
+    let before = calls_of_this_thread();
+    for _ in 0..50 {
+        watch.read_due();
+    }
+    let calls = calls_of_this_thread() - before;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(calls, 0);
+    assert!(watch.channels() > 10);
+}
+
+struct Jumping(Cell<i64>);
+
+impl Clock for Jumping {
+    fn now(&self) -> Nanos {
+        self.0.set(self.0.get() + 1_000_000_000);
+        Nanos(self.0.get())
     }
 }
 

@@ -84,6 +84,8 @@ enum Command {
     Explain(cmd::explain::ExplainArgs),
     /// Print trials one by one
     Records(cmd::records::RecordsArgs),
+    /// Show what the board did meanwhile: telemetry
+    Samples(cmd::samples::SamplesArgs),
     /// Show a run at its beginning, middle and end
     Windows(cmd::windows::WindowsArgs),
     /// Make files from a run
@@ -139,6 +141,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Get(args) => cmd::get::run(args, &cli.global),
         Command::Explain(args) => cmd::explain::run(args, &cli.global),
         Command::Records(args) => cmd::records::run(args, &cli.global),
+        Command::Samples(args) => cmd::samples::run(args, &cli.global),
         Command::Windows(args) => cmd::windows::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
         Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),

@@ -4,6 +4,7 @@
 
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::RunId;
+use edgedyno_shared::telemetry::Quality;
 use edgedyno_shared::wire::request::LeaseState;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,7 +25,9 @@ use crate::store::{Result, Store};
 use crate::summary::best::Best;
 use crate::summary::windows::Variant;
 use crate::summary::{CaseSummary, to_json};
+use crate::telemetry::Digest;
 use crate::ui::demo::Shown;
+use crate::view::{RepeatView, Span};
 
 /// `runs list --json`.
 pub fn runs(store: &Store, runs: &[RunRow]) -> Result<Value> {
@@ -60,6 +63,55 @@ pub fn run(store: &Store, run: &RunRow, cases: &[CaseSummary]) -> Result<Value> 
         "run": describe_run(store, run)?,
         "cases": get_all(&run.id, cases)["cases"],
     }))
+}
+
+/// `samples --json`.
+pub fn samples(run: &RunId, cases: Vec<Value>) -> Value {
+    json!({
+        "document": "edgedyno/samples/1",
+        "run": run.0,
+        "cases": cases,
+    })
+}
+
+/// Channels of one repeat over a span; the whole repeat without one.
+pub fn samples_of_repeat(repeat: &RepeatView, span: Option<Span>, digests: &[Digest]) -> Value {
+    json!({
+        "repeat": repeat.row.key.repeat,
+        "attempt": repeat.row.key.attempt,
+        "span_ns": span.map(|span| [span.start_ns, span.end_ns]),
+        "channels": digests.iter().map(channel).collect::<Vec<_>>(),
+    })
+}
+
+fn channel(digest: &Digest) -> Value {
+    let channel = &digest.channel;
+    let lost = Quality::ALL.iter().zip(digest.faults);
+    let lost = lost.filter(|(_, count)| *count > 0);
+    let lost: serde_json::Map<String, Value> = lost
+        .map(|(quality, count)| (quality.name().to_owned(), count.into()))
+        .collect();
+    let figures = digest.figures;
+    json!({
+        "name": channel.name,
+        "unit": channel.unit,
+        "kind": channel.kind.name(),
+        "fidelity": channel.fidelity.name(),
+        "source": channel.source,
+        "state": channel.state,
+        "reason": channel.reason,
+        "period_ns": channel.period_ns,
+        "native_period_ns": channel.native_period_ns,
+        "samples": digest.samples,
+        "lost": lost,
+        "first": figures.map(|f| f.first),
+        "last": figures.map(|f| f.last),
+        "min": figures.map(|f| f.min),
+        "max": figures.map(|f| f.max),
+        "mean": figures.map(|f| f.mean),
+        "growth": digest.growth.map(|growth| growth.by),
+        "per_second": digest.per_second(),
+    })
 }
 
 /// `explain --json`: some fields or all.

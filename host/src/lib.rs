@@ -26,5 +26,6 @@ pub mod source;
 pub mod stats;
 pub mod store;
 pub mod summary;
+pub mod telemetry;
 pub mod ui;
 pub mod view;

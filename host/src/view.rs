@@ -8,6 +8,7 @@ use edgedyno_shared::order::Pass;
 
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow};
 use crate::store::{RepeatRow, Result, Store};
+use crate::telemetry::{self, Digest};
 
 /// A case with all its repeats.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,8 @@ pub struct CaseView {
 pub struct RepeatView {
     pub row: RepeatRow,
     pub trials: Trials,
+    /// Channels over the window.
+    pub telemetry: Vec<Digest>,
 }
 
 /// Trials of lane 0, gathered in one pass: durations where statistics need them, else counts.
@@ -86,7 +89,12 @@ impl RunView {
         let mut repeats = Vec::new();
         for row in rows {
             let trials = Trials::read(store, &row)?;
-            repeats.push(RepeatView { row, trials });
+            let telemetry = telemetry::of_store(store, &row, trials.window)?;
+            repeats.push(RepeatView {
+                row,
+                trials,
+                telemetry,
+            });
         }
         let of_board = |(name, _): &&(String, DeviceRow)| *name == entry.case.board;
         let device = self.devices.iter().find(of_board);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::ids::{RunId, Sha256};
 use crate::load::Load;
+use crate::telemetry::TelemetryMode;
 use crate::units::{Bytes, Nanos};
 
 /// Names one attempt of one repeat; an agent never runs the same key twice.
@@ -61,6 +62,7 @@ pub struct RepeatOrder {
     pub outputs: OutputWish,
     /// What the case's condition stands for on this board.
     pub load: Load,
+    pub telemetry: TelemetryMode,
 }
 
 /// When warm-up and measurement end.

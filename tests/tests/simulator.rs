@@ -46,6 +46,7 @@ use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Rules, StopRule, WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::record::Record;
@@ -560,6 +561,7 @@ fn conduct() -> Conduct {
             save: false,
             reference: vec![],
         },
+        telemetry: TelemetryMode::Off,
         seed: 0,
     }
 }

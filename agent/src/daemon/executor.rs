@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use edgedyno_shared::ids::BuildId;
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, RepeatStart, Stage, TextEvent};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::wire::event::{Event, Progress};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{Frame, kind};
@@ -23,6 +24,7 @@ use super::repeat_folder::{self, RepeatFolder};
 use super::state::{Daemon, News, Running};
 use super::{prepare, recover, spool};
 use crate::clock::{self, Clock, Monotonic};
+use crate::sampler::{Plan, Sampling};
 use crate::worker::job::Job;
 use crate::worker::message::Task;
 use crate::worker::placement;
@@ -225,6 +227,7 @@ async fn measure(
             return at_spawn(Failure::new(FailureCode::SpawnFailed, detail));
         }
     };
+    let sampling = watch_board(daemon, queued, started.child.id());
     let mut on_progress = |progress: Progress| tell_progress(daemon, queued, progress);
     let mut around = Surroundings {
         kernel: &daemon.kernel,
@@ -236,7 +239,33 @@ async fn measure(
         on_progress: &mut on_progress,
     };
     let task = Task::Measure(Box::new(job));
-    supervise::supervise(started, task, &queued.order, &mut around).await
+    let outcome = supervise::supervise(started, task, &queued.order, &mut around).await;
+    if let Some(sampling) = sampling {
+        let records = sampling.finish().await;
+        if let Err(why) = records.iter().try_for_each(|record| folder.log(record)) {
+            // What was measured is whole without it; a missing channel is seen by its absence.
+            tracing::warn!("telemetry of a repeat cannot be kept: {why}");
+        }
+    }
+    outcome
+}
+
+/// Starts to watch the board, where that is asked for and a thread can be made.
+fn watch_board(daemon: &Daemon, queued: &Queued, worker: Option<u32>) -> Option<Sampling> {
+    let mode = queued.order.telemetry;
+    if mode == TelemetryMode::Off {
+        return None;
+    }
+    let plan = Plan {
+        mode,
+        files: Arc::clone(&daemon.files),
+        worker,
+        extra: Vec::new(),
+    };
+    let started = Sampling::start(plan);
+    started
+        .inspect_err(|why| tracing::warn!("the board is not watched: {why}"))
+        .ok()
 }
 
 /// What is known before the worker starts.

@@ -9,6 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgedyno_shared::folders::AgentFolders;
@@ -34,6 +35,7 @@ use super::{executor, recover};
 use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 use crate::facts::Kernel;
+use crate::sampler::files::Root;
 use crate::worker::spawn::SelfExec;
 
 /// A daemon started on demand leaves after this long without a session and an order.
@@ -41,6 +43,9 @@ pub const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same for one that a relay started.
 pub const RELAY_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Names the folder below which the board's files are read, for a recorded board in the place of this one.
+const ROOT_VARIABLE: &str = "EDGEDYNO_AGENT_ROOT";
 
 /// A retiring daemon gives its sessions this long.
 const GRACE: Duration = Duration::from_millis(100);
@@ -184,9 +189,11 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> 
     let mut boot = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut boot)?;
     let (news, _) = broadcast::channel(256);
+    let root = std::env::var_os(ROOT_VARIABLE).unwrap_or_else(|| "/".into());
     Ok(Daemon {
         exec,
-        kernel: Kernel::default(),
+        kernel: Kernel::at(&root),
+        files: Arc::new(Root(root.into())),
         boot: BootId(u64::from_le_bytes(boot)),
         allowed_cpus: allowed_cpus()?.into_iter().map(|cpu| cpu as u16).collect(),
         spool: Spool::new(&folders.state),

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{BootId, Sha256, StoreId};
@@ -24,6 +25,7 @@ use super::runtimes::Runtimes;
 use super::spool::Spool;
 use crate::clock::{self, Clock};
 use crate::facts::Kernel;
+use crate::sampler::files::Files;
 use crate::worker::spawn::SelfExec;
 use crate::worker::supervise::Cancel;
 
@@ -32,6 +34,8 @@ pub struct Daemon {
     pub folders: AgentFolders,
     pub exec: SelfExec,
     pub kernel: Kernel,
+    /// Where telemetry is read from.
+    pub files: Arc<dyn Files>,
     pub boot: BootId,
     /// What sessions and the lease go by.
     pub clock: Rc<dyn Clock>,

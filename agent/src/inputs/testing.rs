@@ -11,6 +11,7 @@ use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
 };
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use sha2::Digest;
 
@@ -87,6 +88,7 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
             reference: Vec::new(),
         },
         load: Load::default(),
+        telemetry: TelemetryMode::Off,
     };
     Job {
         model_files: Vec::new(),

@@ -19,7 +19,7 @@ use crate::facts::Kernel;
 use crate::worker::spawn::SelfExec;
 
 /// Between two readings of what was achieved.
-const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
+pub(super) const SAMPLE_PERIOD: Nanos = Nanos::from_millis(100);
 
 /// Until every stressor has touched its memory, even on a slow board.
 const PREPARE_LIMIT: Duration = Duration::from_secs(60);
@@ -130,7 +130,7 @@ impl LoadRun {
         }
         if now >= self.next_sample {
             self.sample();
-            self.next_sample = now + SAMPLE_PERIOD;
+            self.next_sample = now + SAMPLE_PERIOD.as_duration();
         }
         match self.phase {
             Phase::Settling { until } if now >= until => {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream as StdStream;
 
+use edgedyno_shared::device::Reading;
 use edgedyno_shared::load::{FIRST_CHANNEL, StressOrder, StressThread, StressUsed, StressWindow};
 use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity, Samples};
 use edgedyno_shared::units::{Bytes, Nanos};
@@ -264,6 +265,8 @@ fn series(id: u16, name: &str, unit: &str, thread: &Thread, values: Vec<i64>) ->
         source: "the stressor itself".into(),
         native_period: Some(Nanos::from_millis(1)),
         fidelity: Fidelity::Measured,
+        period: Some(super::load::SAMPLE_PERIOD),
+        probe: Reading::Ok(values.first().map_or_else(String::new, i64::to_string)),
     })];
     let counts = thread.samples.chunks(SAMPLES).zip(values.chunks(SAMPLES));
     out.extend(counts.map(|(counts, values)| {

@@ -18,6 +18,7 @@ use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame, kind};
@@ -335,6 +336,7 @@ pub(crate) fn order(repeat: u32, options: &[(&str, &str)]) -> RepeatOrder {
             reference: vec![],
         },
         load: Load::default(),
+        telemetry: TelemetryMode::Normal,
     }
 }
 

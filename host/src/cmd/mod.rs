@@ -13,6 +13,7 @@ pub mod rerun;
 pub mod run;
 pub mod runs;
 pub mod runtime;
+pub mod samples;
 pub mod selfcheck;
 pub mod stress;
 pub mod summary;

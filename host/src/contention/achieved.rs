@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::store::rows::{EffortRow, StressRow, ThrottleRow, UnitRow};
+use crate::store::rows::{EffortRow, StressRow, UnitRow};
 
 /// A stressor must reach its target within this share.
 pub const OFF_TARGET: f64 = 0.03;
@@ -108,7 +108,7 @@ pub fn bytes_per_second(rows: &[StressRow]) -> Option<f64> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::store::rows::{StressThreadRow, StressWindowRow};
+    use crate::store::rows::{StressThreadRow, StressWindowRow, ThrottleRow};
 
     /// One thread that did `work` in a second of the wall and this much CPU time.
     pub(crate) fn row(stressor: &str, effort: EffortRow, work: u64, cpu_ms: i64) -> StressRow {

@@ -4,7 +4,8 @@
 use serde::Serialize;
 
 use super::achieved::{Achieved, OFF_TARGET, STARVED};
-use crate::findings::{holds_its_clock, throttling};
+use crate::findings::throttling;
+use crate::telemetry::Digest;
 use crate::view::RepeatView;
 
 /// A clock that moved by more than this made another board of it.
@@ -41,7 +42,7 @@ pub fn marks(repeat: &RepeatView) -> Vec<Mark> {
     if let Some(how) = throttling(repeat) {
         out.push(Mark::invalid("throttled", how));
     }
-    out.extend(moved_clock(repeat));
+    of_telemetry(&repeat.telemetry, &mut out);
     let trials = repeat.trials.measured.len();
     if trials < FEWEST_TRIALS {
         out.push(Mark {
@@ -81,37 +82,39 @@ fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
     }
 }
 
-/// A clock that was not the same at the repeat's end as at its beginning. Only a fixed clock is expected
-/// to stay: one that a governor moves is at its lowest whenever it is asked.
-fn moved_clock(repeat: &RepeatView) -> Option<Mark> {
-    let clocks = |facts: &[crate::store::rows::FactRow]| {
-        let clock = |fact: &crate::store::rows::FactRow| {
-            let name = fact.name.strip_prefix("clock_khz.")?;
-            Some((name.to_owned(), fact.value.as_deref()?.parse::<f64>().ok()?))
-        };
-        facts
-            .iter()
-            .filter_map(clock)
-            .collect::<Vec<(String, f64)>>()
-    };
-    if !holds_its_clock(repeat) {
-        return None;
+/// What telemetry of the window says: a clock that did not stay, a limit that sank, a core that was slowed.
+fn of_telemetry(telemetry: &[Digest], out: &mut Vec<Mark>) {
+    for digest in telemetry {
+        let name = &digest.channel.name;
+        let figures = digest.figures.filter(|figures| figures.max > 0);
+        if name.ends_with("throttles") {
+            let times = digest.growth.map_or(0.0, |growth| growth.by);
+            if times > 0.0 {
+                let text = format!("{name} counted {times:.0} times in the window");
+                out.push(Mark::invalid("throttled", text));
+            }
+        }
+        let is_clock =
+            name.starts_with("cpu.") && (name.ends_with(".freq") || name.ends_with(".freq_max"));
+        if let Some(figures) = figures.filter(|_| is_clock) {
+            let moved = 1.0 - figures.min as f64 / figures.max as f64;
+            if moved > CLOCK_MOVED {
+                let text = format!("{name} moved by {:.1} % in the window", moved * 100.0);
+                out.push(Mark::invalid("clock_moved", text));
+            }
+        }
     }
-    let before = clocks(&repeat.row.start.as_ref()?.environment);
-    let after = clocks(&repeat.row.end.as_ref()?.environment);
-    before.iter().find_map(|(name, before)| {
-        let (_, after) = after.iter().find(|(other, _)| other == name)?;
-        let moved = after / before - 1.0;
-        let text = format!("clock of {name} moved by {:+.1} %", moved * 100.0);
-        (moved.abs() > CLOCK_MOVED).then(|| Mark::invalid("clock_moved", text))
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::device::Reading;
+    use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity};
+
     use super::super::achieved::tests::row;
     use super::*;
-    use crate::store::rows::EffortRow;
+    use crate::store::rows::{ChannelRow, EffortRow, SamplesRow};
+    use crate::telemetry;
 
     fn codes(row: &crate::store::rows::StressRow) -> Vec<&'static str> {
         let mut out = Vec::new();
@@ -139,5 +142,48 @@ mod tests {
         assert_eq!(codes(&moved), ["load_moved"]);
         moved.threads[0].window = None;
         assert_eq!(codes(&moved), ["load_unknown"]);
+    }
+
+    fn digest(name: &str, kind: ChannelKind, values: &[i64]) -> Digest {
+        let channel = Channel {
+            id: 1,
+            name: name.into(),
+            unit: String::new(),
+            kind,
+            source: String::new(),
+            native_period: None,
+            fidelity: Fidelity::Measured,
+            period: None,
+            probe: Reading::Ok("1".into()),
+        };
+        let samples = SamplesRow {
+            at_ns: (0..values.len() as i64).map(|at| at * 100).collect(),
+            value: values.to_vec(),
+            quality: vec![0; values.len()],
+        };
+        telemetry::digest(&ChannelRow::from(&channel), &samples, None)
+    }
+
+    #[test]
+    fn a_clock_that_moved_and_a_core_that_was_slowed_take_the_repeat_out() {
+        let codes = |name: &str, kind, values: &[i64]| {
+            let mut out = Vec::new();
+            of_telemetry(&[digest(name, kind, values)], &mut out);
+            out.iter().map(|mark| mark.code).collect::<Vec<_>>()
+        };
+        let gauge = ChannelKind::Gauge;
+        assert!(codes("cpu.policy0.freq", gauge, &[1_000_000, 995_000, 1_000_000]).is_empty());
+        assert_eq!(
+            codes("cpu.policy0.freq", gauge, &[1_000_000, 980_000]),
+            ["clock_moved"]
+        );
+        assert_eq!(
+            codes("cpu.policy0.freq_max", gauge, &[2_000, 1_000]),
+            ["clock_moved"]
+        );
+        assert!(codes("gpu.freq", gauge, &[2_000, 1_000]).is_empty());
+        let counter = ChannelKind::Counter;
+        assert_eq!(codes("cpu.0.throttles", counter, &[5, 5, 6]), ["throttled"]);
+        assert!(codes("cpu.0.throttles", counter, &[5, 5, 5]).is_empty());
     }
 }

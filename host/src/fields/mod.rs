@@ -8,6 +8,7 @@ pub mod condition;
 mod cost;
 mod environment;
 mod latency;
+mod load;
 mod lookup;
 mod memory;
 mod model;
@@ -69,6 +70,7 @@ pub const SUBJECTS: &[Subject] = &[
     placement::SUBJECT,
     model::SUBJECT,
     environment::SUBJECT,
+    load::SUBJECT,
     cost::SUBJECT,
     run::SUBJECT,
 ];

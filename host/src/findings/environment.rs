@@ -216,7 +216,7 @@ fn value_of<'a>(facts: &'a [FactRow], name: &str) -> Option<&'a str> {
 }
 
 /// Every governor of the board keeps the clock where it is.
-pub(crate) fn holds_its_clock(repeat: &RepeatView) -> bool {
+fn holds_its_clock(repeat: &RepeatView) -> bool {
     let governors = start_facts(repeat)
         .iter()
         .filter(|fact| subject_of(&fact.name) == "governor")

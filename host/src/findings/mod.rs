@@ -3,6 +3,7 @@
 //! One row of `RULES` makes a rule known to `summary`, to its JSON and to `docs/findings.md`.
 
 mod environment;
+mod load;
 mod outcome;
 mod outputs;
 mod page;
@@ -20,7 +21,7 @@ use serde_json::{Map, Value};
 use crate::summary::CaseSummary;
 use crate::view::{CaseView, RepeatView};
 
-pub(crate) use environment::{holds_its_clock, throttling};
+pub(crate) use environment::throttling;
 pub use page::page;
 pub use window::CORRELATED;
 
@@ -86,6 +87,7 @@ const RULES: &[&[Rule]] = &[
     window::RULES,
     environment::RULES,
     outputs::RULES,
+    load::RULES,
     sweep::RULES,
     tool::RULES,
 ];

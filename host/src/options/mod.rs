@@ -8,3 +8,4 @@ pub mod rules;
 pub mod runtime;
 pub mod schedule;
 pub mod shapes;
+pub mod telemetry;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::{ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules};
+use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::axes::case_key;
 use super::schedule::{self, Schedule, Slot};
@@ -21,6 +22,7 @@ pub struct Conduct {
     pub limits: Limits,
     pub cold: ColdStart,
     pub outputs: OutputWish,
+    pub telemetry: TelemetryMode,
     /// Decides the order of the cases within each round.
     pub seed: u64,
 }
@@ -150,6 +152,7 @@ impl StaticPlan {
             cold: self.conduct.cold,
             outputs,
             load: self.schedule.load_of(&self.cases[slot.case as usize].1),
+            telemetry: self.conduct.telemetry,
         }
     }
 
@@ -351,6 +354,7 @@ pub(crate) mod tests {
                 save: false,
                 reference: Vec::new(),
             },
+            telemetry: TelemetryMode::Normal,
             seed,
         }
     }

@@ -173,6 +173,7 @@ impl OptimizePlan {
             cold: self.conduct.cold,
             outputs,
             load: self.schedule.load_of(&self.cases[at].1),
+            telemetry: self.conduct.telemetry,
         }
     }
 }

@@ -5,6 +5,7 @@ use edgedyno_shared::case::{
     Threads,
 };
 use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Rules};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 
 use super::fixed::Conduct;
@@ -53,6 +54,7 @@ pub fn conduct(repeats: u32, rules: Rules, seed: u64) -> Conduct {
             save: false,
             reference: Vec::new(),
         },
+        telemetry: TelemetryMode::Normal,
         seed,
     }
 }

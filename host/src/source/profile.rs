@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow, SamplesRow};
 use crate::store::{Columns, RepeatRow};
 use crate::summary::{case_json, summarise};
+use crate::telemetry::digest;
 use crate::view::{CaseView, RepeatView, Trials};
 
 use super::{Source, SourceError};
@@ -94,7 +95,12 @@ impl Profile {
             first
                 .iter()
                 .for_each(|lane| trials.take(&lane.trials.cells));
+            let digests = repeat.row.channels.iter().map(|channel| {
+                let samples = self.samples(&repeat.row, channel.id);
+                digest(channel, &samples, trials.window)
+            });
             RepeatView {
+                telemetry: digests.collect(),
                 row: repeat.row.clone(),
                 trials,
             }

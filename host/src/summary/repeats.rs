@@ -106,7 +106,7 @@ pub struct RepeatFigures {
 
 impl RepeatFigures {
     pub fn of(repeat: &RepeatView) -> Self {
-        let RepeatView { row, trials } = repeat;
+        let RepeatView { row, trials, .. } = repeat;
         let quantiles = quantile::select(&mut trials.measured.clone(), [0.5, 0.99]);
         Self {
             repeat: row.key.repeat,
@@ -154,7 +154,7 @@ pub(super) fn failures(view: &CaseView) -> Vec<Failed> {
 
 impl Failed {
     fn of(repeat: &RepeatView) -> Self {
-        let RepeatView { row, trials } = repeat;
+        let RepeatView { row, trials, .. } = repeat;
         let trials: &Trials = trials;
         let tail = row.events.iter().find(|event| event.code == "stderr_tail");
         Self {

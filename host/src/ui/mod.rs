@@ -16,5 +16,6 @@ pub mod stress;
 pub mod summary;
 pub mod sweep;
 pub mod table;
+pub mod telemetry;
 pub mod units;
 pub mod windows;

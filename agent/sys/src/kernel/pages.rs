@@ -62,7 +62,7 @@ impl Drop for Mapping {
 }
 
 /// Bytes of a page.
-pub(super) fn page_size() -> usize {
+pub fn page_size() -> usize {
     // SAFETY: sysconf reads a constant and touches no memory of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).unwrap_or(4096)

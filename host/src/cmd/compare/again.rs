@@ -171,6 +171,7 @@ impl Again {
                 limits: first.rules.limits(),
                 cold: first.rules.cold.into(),
                 outputs: first.rules.outputs(),
+                telemetry: first.rules.telemetry.into(),
                 seed: COIN,
             },
             contents: self.contents.clone(),

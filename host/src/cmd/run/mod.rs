@@ -22,6 +22,7 @@ use crate::options::placement::PlacementOptions;
 use crate::options::rules::RuleOptions;
 use crate::options::runtime::RuntimeOptions;
 use crate::options::shapes::ShapeOptions;
+use crate::options::telemetry::TelemetryOptions;
 use crate::source::Source;
 use crate::ui::print;
 
@@ -67,11 +68,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", help_heading = "Outputs")]
     pub reference: Option<PathBuf>,
     #[command(flatten)]
+    pub telemetry: TelemetryOptions,
+    #[command(flatten)]
     pub conduct: ConductOptions,
 }
 
 /// What makes a plan, and would be ignored where there is one. Each flattened struct is a group.
-const PLANNING: [&str; 12] = [
+const PLANNING: [&str; 13] = [
     "model",
     "board",
     "RuntimeOptions",
@@ -84,6 +87,7 @@ const PLANNING: [&str; 12] = [
     "LimitOptions",
     "save_outputs",
     "reference",
+    "TelemetryOptions",
 ];
 
 #[derive(Debug, Clone, Args)]

@@ -125,6 +125,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
                 save: args.save_outputs.is_some(),
                 reference,
             },
+            telemetry: args.telemetry.mode(),
             seed: args.inputs.seed,
         },
         contents,

@@ -17,6 +17,7 @@ pub(super) fn rules_row(prepared: &Prepared) -> RulesRow {
         conduct.cold,
         &conduct.outputs,
     )
+    .watched(conduct.telemetry)
 }
 
 /// The whole plan.

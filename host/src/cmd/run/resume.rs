@@ -70,6 +70,7 @@ fn conduct(entry: &CaseEntry, plan: &Value) -> Conduct {
         limits: entry.rules.limits(),
         cold: entry.rules.cold.into(),
         outputs: entry.rules.outputs(),
+        telemetry: entry.rules.telemetry.into(),
         seed: plan["order_seed"].as_u64().unwrap_or_default(),
     }
 }

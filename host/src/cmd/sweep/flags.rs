@@ -15,6 +15,7 @@ use crate::options::limits::LimitOptions;
 use crate::options::parse;
 use crate::options::rules::RuleOptions;
 use crate::options::schedule::{MAX_REPEATS, ScheduleOptions};
+use crate::options::telemetry::TelemetryOptions;
 use crate::plan::schedule::Within;
 use crate::plan::sweep::align::Align;
 use crate::plan::sweep::axis::{self, Fault};
@@ -53,6 +54,8 @@ pub struct PlanFlags {
     pub cold: Option<ColdChoice>,
     #[command(flatten)]
     pub limits: LimitOptions,
+    #[command(flatten)]
+    pub telemetry: TelemetryOptions,
     /// Case whose outputs those of the others are compared with [default: the first]
     #[arg(long, value_name = "AXIS=VALUE,...", help_heading = "Outputs")]
     pub reference: Option<String>,
@@ -118,6 +121,7 @@ impl PlanFlags {
                 Some(ColdChoice::PageCache) => ColdStart::PageCache,
                 None => ColdStart::FreshProcess,
             },
+            telemetry: self.telemetry.mode(),
             inputs: InputWish {
                 files: self.inputs.inputs.clone(),
                 policy: self.inputs.input_policy.map(InputPolicy::from),

@@ -60,7 +60,10 @@ pub(in crate::cmd) struct Library {
     pub(in crate::cmd) path: String,
 }
 
-pub(super) fn prepare(definition: &Definition, global: &Global) -> Result<Prepared, CommandError> {
+pub(in crate::cmd) fn prepare(
+    definition: &Definition,
+    global: &Global,
+) -> Result<Prepared, CommandError> {
     let points = expand(definition).map_err(|why| {
         CommandError::usage(why.to_string()).hint("docs/plans.md tells how axes combine")
     })?;
@@ -302,6 +305,7 @@ fn conduct(definition: &Definition) -> Conduct {
             save: false,
             reference: Vec::new(),
         },
+        telemetry: definition.telemetry,
         seed: definition.seed,
     }
 }

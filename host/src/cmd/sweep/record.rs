@@ -32,6 +32,7 @@ pub(super) fn rules_row(prepared: &Prepared) -> RulesRow {
         conduct.cold,
         &conduct.outputs,
     )
+    .watched(conduct.telemetry)
 }
 
 /// All but the cases, which the store has in a table of its own.

@@ -67,6 +67,7 @@ pub(in crate::cmd) fn recall(
         limits: first.rules.limits(),
         cold: first.rules.cold.into(),
         outputs: first.rules.outputs(),
+        telemetry: first.rules.telemetry.into(),
         seed,
     };
     // A plan of `run` names one library, that of the one backend of its cases.

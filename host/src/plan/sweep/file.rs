@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use edgedyno_shared::case::InputPolicy;
 use edgedyno_shared::order::{ColdStart, Limits, Rules};
+use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::align::{Align, Mode};
 use super::axis::{self, Fault};
@@ -15,7 +16,7 @@ use super::{Axis, Definition, Filter, InputWish, ModelFiles, SentinelWish, Toler
 use crate::exit::CommandError;
 use crate::options::limits::LimitOptions;
 use crate::options::rules::{self, RuleOptions};
-use crate::options::{parse, schedule};
+use crate::options::{parse, schedule, telemetry};
 use crate::plan::goal::Goal;
 use crate::plan::schedule::{Order, Within};
 
@@ -94,6 +95,11 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
         cold: root
             .take("cold")
             .map_or(Ok(ColdStart::FreshProcess), |node| node.parse(cold))?,
+        telemetry: root
+            .take("telemetry")
+            .map_or(Ok(TelemetryMode::Normal), |node| {
+                node.parse(telemetry::mode)
+            })?,
         tolerance: root
             .take("tolerance")
             .map_or(Ok(Tolerance::USUAL), |node| tolerance(&node))?,

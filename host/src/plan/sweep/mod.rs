@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use edgedyno_shared::case::{Generator, InputPolicy};
 use edgedyno_shared::order::{ColdStart, Limits, Rules};
+use edgedyno_shared::telemetry::TelemetryMode;
 
 use self::align::Align;
 use super::goal::Goal;
@@ -53,6 +54,7 @@ pub struct Definition {
     pub rules: Rules,
     pub limits: Limits,
     pub cold: ColdStart,
+    pub telemetry: TelemetryMode,
     pub inputs: InputWish,
 }
 

@@ -7,6 +7,7 @@ use edgedyno_shared::case::{
     NamedShape, RuntimeRef, Scenario, Threads,
 };
 use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Rules, StopRule, WarmupRule};
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,15 @@ pub enum ScenarioRow {
 }
 
 stored_enum! {
+    /// How much of the board was watched.
+    TelemetryRow from TelemetryMode {
+        Off = "off",
+        Normal = "normal",
+        Fast = "fast",
+    }
+}
+
+stored_enum! {
     /// Whether copies of inputs and outputs are inside the region.
     IoRow from Io { Resident = "resident", Transfer = "transfer" }
 }
@@ -124,6 +134,13 @@ pub struct RulesRow {
     pub limits: LimitsRow,
     pub cold: ColdRow,
     pub outputs: OutputsRow,
+    /// Off in stores from before there was any.
+    #[serde(default = "off")]
+    pub telemetry: TelemetryRow,
+}
+
+const fn off() -> TelemetryRow {
+    TelemetryRow::Off
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -348,6 +365,16 @@ impl RulesRow {
                 save: outputs.save,
                 reference: files(&outputs.reference),
             },
+            telemetry: TelemetryRow::Normal,
+        }
+    }
+
+    /// The same with the board watched in that way.
+    #[must_use]
+    pub fn watched(self, mode: TelemetryMode) -> Self {
+        Self {
+            telemetry: mode.into(),
+            ..self
         }
     }
 

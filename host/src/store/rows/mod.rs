@@ -17,8 +17,8 @@ pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName, st
 pub use device::{BackendRow, CpuRow, DeviceRow, RuntimeFoundRow};
 pub use record::{
     ArtifactRow, ChannelRow, ColumnRow, ComparedRow, CostRow, DimRow, EffectiveRow, EndRow,
-    EventRow, InputsUsedRow, MemoryRow, ModelRow, OutputRow, PlacementRow, RecordRow, RuntimeRow,
-    SamplesRow, SchemaRow, StageRow, StartRow, TensorRow, ThreadRow,
+    EventRow, FidelityRow, InputsUsedRow, KindRow, MemoryRow, ModelRow, OutputRow, PlacementRow,
+    RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageRow, StartRow, TensorRow, ThreadRow,
 };
 pub use run::{CaseEntry, FindingRow, OutcomeKind, RunRow, RunStatus};
 pub use stress::{EffortRow, StressRow, StressThreadRow, StressWindowRow, ThrottleRow, UnitRow};

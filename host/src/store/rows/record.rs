@@ -427,6 +427,11 @@ pub struct ChannelRow {
     pub source: String,
     pub native_period_ns: Option<i64>,
     pub fidelity: FidelityRow,
+    /// How often it was to be read; none for what is read once or cannot be read.
+    pub period_ns: Option<i64>,
+    /// The state of the first read (`ok`, `absent`, `denied` ...) and why, unless it was good.
+    pub state: String,
+    pub reason: Option<String>,
 }
 
 impl From<&Channel> for ChannelRow {
@@ -439,6 +444,9 @@ impl From<&Channel> for ChannelRow {
             source: channel.source.clone(),
             native_period_ns: channel.native_period.map(|p| p.0),
             fidelity: channel.fidelity.into(),
+            period_ns: channel.period.map(|p| p.0),
+            state: channel.probe.state().into(),
+            reason: channel.probe.reason().map(Into::into),
         }
     }
 }

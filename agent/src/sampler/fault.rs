@@ -1,0 +1,94 @@
+//! Why a channel has no value, small enough to be kept in a series.
+
+use std::io;
+
+use edgedyno_shared::device::Reading;
+use edgedyno_shared::telemetry::Quality;
+use nix::errno::Errno;
+
+/// A read that gave no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    pub quality: Quality,
+    cause: Cause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Errno(i32),
+    Text(&'static str),
+}
+
+impl Fault {
+    pub const fn new(quality: Quality, why: &'static str) -> Self {
+        Self {
+            quality,
+            cause: Cause::Text(why),
+        }
+    }
+
+    pub const fn absent(why: &'static str) -> Self {
+        Self::new(Quality::Absent, why)
+    }
+
+    pub const fn parse(why: &'static str) -> Self {
+        Self::new(Quality::ParseError, why)
+    }
+
+    /// The process that was watched has ended.
+    pub fn is_gone(&self) -> bool {
+        self.cause == Cause::Errno(Errno::ESRCH as i32)
+    }
+
+    /// Why, in words.
+    pub fn text(&self) -> String {
+        match self.cause {
+            Cause::Errno(number) => io::Error::from_raw_os_error(number).to_string(),
+            Cause::Text(text) => text.into(),
+        }
+    }
+
+    /// The same as a reading of the file or call named.
+    pub fn reading(&self, source: &str) -> Reading {
+        self.quality.reading(format!("{source}: {}", self.text()))
+    }
+}
+
+impl From<&io::Error> for Fault {
+    /// A disabled thermal zone answers EINVAL, ENODATA or EAGAIN, a device that sleeps EAGAIN, a kernel
+    /// in lockdown EPERM.
+    fn from(why: &io::Error) -> Self {
+        let number = why.raw_os_error().unwrap_or(Errno::EIO as i32);
+        let quality = match Errno::from_raw(number) {
+            Errno::EACCES | Errno::EPERM => Quality::Denied,
+            Errno::EBUSY | Errno::EAGAIN | Errno::ETXTBSY => Quality::Busy,
+            _ => Quality::Absent,
+        };
+        Self {
+            quality,
+            cause: Cause::Errno(number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_answers_has_a_state() {
+        for (errno, quality) in [
+            (Errno::EACCES, Quality::Denied),
+            (Errno::EPERM, Quality::Denied),
+            (Errno::EBUSY, Quality::Busy),
+            (Errno::EAGAIN, Quality::Busy),
+            (Errno::ENOENT, Quality::Absent),
+            (Errno::EINVAL, Quality::Absent),
+            (Errno::ENODATA, Quality::Absent),
+            (Errno::ESRCH, Quality::Absent),
+        ] {
+            let fault = Fault::from(&io::Error::from_raw_os_error(errno as i32));
+            assert_eq!(fault.quality, quality, "{errno}");
+        }
+    }
+}

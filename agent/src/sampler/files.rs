@@ -1,0 +1,122 @@
+//! The files that sources read: kept open, read from their beginning each time, below a root folder.
+//!
+//! Through the two traits a test can put a recorded board in the place of this machine, and faults in the
+//! place of a file that works.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use nix::dir::Dir;
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+
+use super::fault::Fault;
+use super::text;
+
+/// Where files are found.
+pub trait Files: Send + Sync {
+    /// Opens for reading. `path` has no slash at its begin.
+    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>>;
+
+    /// Names in a folder.
+    fn list(&self, folder: &str) -> io::Result<Vec<String>>;
+
+    /// A folder whose entries are numbers, to be looked through again and again.
+    fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>>;
+}
+
+/// A folder that stays open.
+pub trait Numbers: Send {
+    /// Calls for each name that is a number. Allocates nothing.
+    fn each(&mut self, take: &mut dyn FnMut(u32)) -> io::Result<()>;
+}
+
+/// An open file.
+pub trait ReadAt: Send {
+    fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+/// The files below a folder: `/` for this machine.
+#[derive(Debug, Clone)]
+pub struct Root(pub PathBuf);
+
+impl Files for Root {
+    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
+        let mut how = OpenOptions::new();
+        // A pipe in the place of a file must not keep the thread.
+        how.read(true).custom_flags(nix::libc::O_NONBLOCK);
+        Ok(Box::new(how.open(self.0.join(path))?))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(self.0.join(folder))?;
+        let names = entries.flatten();
+        Ok(names
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect())
+    }
+
+    fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>> {
+        let folder = Dir::open(&self.0.join(folder), OFlag::O_RDONLY, Mode::empty())?;
+        Ok(Box::new(folder))
+    }
+}
+
+impl Numbers for Dir {
+    fn each(&mut self, take: &mut dyn FnMut(u32)) -> io::Result<()> {
+        // The kernel lists anew from the begin each time.
+        for entry in self.iter() {
+            let entry = entry?;
+            if let Some(number) = text::number(entry.file_name().to_bytes())
+                && let Ok(number) = u32::try_from(number)
+            {
+                take(number);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ReadAt for File {
+    fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+}
+
+/// A file that stays open, with room for what it holds.
+pub struct Kept {
+    file: Result<Box<dyn ReadAt>, Fault>,
+    buffer: Box<[u8]>,
+}
+
+impl Kept {
+    pub fn open(files: &dyn Files, path: &str, room: usize) -> Self {
+        Self {
+            file: files.open(path).map_err(|why| Fault::from(&why)),
+            buffer: vec![0; room].into_boxed_slice(),
+        }
+    }
+
+    /// The file's whole text as it is now.
+    ///
+    /// One call does where the text ends with its line, as that of nearly every file of the kernel.
+    pub fn text(&mut self) -> Result<&[u8], Fault> {
+        let file = self.file.as_mut().map_err(|fault| *fault)?;
+        let mut held = 0;
+        loop {
+            let room = &mut self.buffer[held..];
+            if room.is_empty() {
+                return Err(Fault::parse("the file is longer than expected"));
+            }
+            let read = file
+                .read_at(room, held as u64)
+                .map_err(|why| Fault::from(&why))?;
+            held += read;
+            if read == 0 || self.buffer[held - 1] == b'\n' {
+                return Ok(&self.buffer[..held]);
+            }
+        }
+    }
+}

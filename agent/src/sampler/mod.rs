@@ -1,0 +1,69 @@
+//! What the board does meanwhile: channels that a thread of the daemon reads beside the worker.
+//!
+//! A sampler finds what a board has of its subject and gives for each thing a source (a kept file and a
+//! parser) with its channels. [`Watch`] reads the sources when they are due into series made beforehand;
+//! [`Sampling`] gives it a thread for as long as a repeat runs, and makes records of what it holds.
+//! Nothing here touches the worker: its files in `/proc` are read, no lock of its address space is taken.
+//!
+//! To add a source that is no file of this board (a counter in shared memory, say), implement [`Source`]
+//! and hand it over in [`Plan::extra`].
+
+mod board;
+mod clocks;
+mod cpu;
+mod devfreq;
+mod fault;
+pub mod files;
+mod hwmon;
+mod memory;
+mod offer;
+mod pressure;
+mod rapl;
+mod series;
+mod source;
+mod text;
+mod thermal;
+mod threads;
+mod watch;
+mod worker;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use self::board::Board;
+pub use self::fault::Fault;
+pub use self::offer::{Found, Offer, Spec, Tier};
+pub use self::threads::Sampling;
+pub use self::watch::{Plan, Readings, Watch};
+
+/// One subject of the board.
+pub trait Sampler: Sync {
+    fn name(&self) -> &'static str;
+
+    /// All channels that it can give, as they are documented.
+    fn offers(&self) -> &'static [Offer];
+
+    /// What this board has of them. What it has not is a channel with its reason.
+    fn find(&self, board: &Board) -> Vec<Found>;
+}
+
+/// Something that is read in one go and gives values for its channels.
+pub trait Source: Send {
+    /// Reads, and puts a value or a fault for every channel. Allocates nothing.
+    fn read(&mut self, out: &mut Readings<'_>);
+}
+
+/// What is looked for on a board.
+pub static SAMPLERS: &[&dyn Sampler] = &[
+    &cpu::Cpu,
+    &clocks::Clocks,
+    &worker::Worker,
+    &memory::Memory,
+    &pressure::Pressure,
+    &thermal::Thermal,
+    &hwmon::Hwmon,
+    &rapl::Rapl,
+    &devfreq::Devfreq,
+];

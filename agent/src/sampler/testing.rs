@@ -1,0 +1,108 @@
+//! A board made of a few files, read with a clock that a test turns.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use edgedyno_shared::telemetry::TelemetryMode;
+use edgedyno_shared::units::Nanos;
+
+use super::Sampler;
+use super::board::Board;
+use super::fault::Fault;
+use super::files::Root;
+use super::watch::Watch;
+use crate::clock::Clock;
+
+/// Readings by the channel's name.
+pub(crate) type ByName = BTreeMap<String, Result<i64, Fault>>;
+
+/// Files below a temporary folder.
+pub(crate) struct Tree(tempfile::TempDir);
+
+impl Tree {
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
+        let tree = Self(tempfile::tempdir().unwrap());
+        files.iter().for_each(|(path, text)| tree.set(path, text));
+        tree
+    }
+
+    /// Writes into the file that is there, as a kernel file changes under whoever has it open.
+    pub(crate) fn set(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn root(&self) -> Root {
+        Root(self.0.path().into())
+    }
+
+    /// The board, with process 42 as the worker.
+    pub(crate) fn board(&self) -> Board {
+        Board {
+            files: Arc::new(self.root()),
+            worker: Some(42),
+        }
+    }
+
+    pub(crate) fn watch(&self, sampler: &dyn Sampler) -> Turned {
+        let clock = Turning::default();
+        let found = sampler.find(&self.board());
+        let cpu_time = || Nanos::ZERO;
+        Turned {
+            watch: Watch::new(
+                "sampler",
+                found,
+                TelemetryMode::Normal,
+                clock.clone(),
+                cpu_time,
+            ),
+            clock,
+        }
+    }
+
+    /// What the first read of a sampler's channels gives.
+    pub(crate) fn read(&self, sampler: &dyn Sampler) -> ByName {
+        self.watch(sampler).latest()
+    }
+}
+
+/// A clock that stands still until it is turned.
+#[derive(Clone, Default)]
+pub(crate) struct Turning(Rc<Cell<i64>>);
+
+impl Turning {
+    pub(crate) fn by(&self, span: Nanos) {
+        self.0.set(self.0.get() + span.0);
+    }
+}
+
+impl Clock for Turning {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.get())
+    }
+}
+
+/// A watch and the clock it goes by.
+pub(crate) struct Turned {
+    pub(crate) watch: Watch<Turning>,
+    pub(crate) clock: Turning,
+}
+
+impl Turned {
+    /// Everything is read once more, a second later.
+    pub(crate) fn again(&mut self) -> ByName {
+        self.clock.by(Nanos::from_secs(1));
+        self.watch.read_due();
+        self.latest()
+    }
+
+    fn latest(&self) -> ByName {
+        let all = self.watch.latest();
+        all.filter_map(|(channel, last)| Some((channel.name.clone(), last?)))
+            .collect()
+    }
+}

@@ -1,0 +1,401 @@
+//! Sources and series of one thread: what is due is read, what it costs is counted and bounded.
+//!
+//! No thread and no waiting in here; see [`Sampling`](super::Sampling).
+
+use std::sync::Arc;
+
+use edgedyno_shared::device::Reading;
+use edgedyno_shared::repeat::TextEvent;
+use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity, Quality, TelemetryMode};
+use edgedyno_shared::units::Nanos;
+use edgedyno_shared::wire::record::Record;
+
+use super::board::Board;
+use super::fault::Fault;
+use super::files::Files;
+use super::offer::{Found, Offer, Spec};
+use super::series::{SAMPLE_BYTES, Series};
+use super::{SAMPLERS, Source};
+use crate::clock::Clock;
+
+/// What to watch during a repeat.
+pub struct Plan {
+    pub mode: TelemetryMode,
+    pub files: Arc<dyn Files>,
+    pub worker: Option<u32>,
+    /// Sources of the daemon's own, such as what stressors publish.
+    pub extra: Vec<Found>,
+}
+
+impl Plan {
+    /// Looks around on the board.
+    pub fn find(&mut self) -> Vec<Found> {
+        let board = Board {
+            files: Arc::clone(&self.files),
+            worker: self.worker,
+        };
+        let found = SAMPLERS.iter().flat_map(|sampler| sampler.find(&board));
+        found.chain(std::mem::take(&mut self.extra)).collect()
+    }
+}
+
+/// Room for the samples of a thread; pages of it are used only when a repeat gets that long.
+const ROOM_BYTES: usize = 32 << 20;
+
+/// A series never needs room for more than this.
+const LONGEST: Nanos = Nanos::from_secs(4 * 3600);
+
+/// The cost is looked at this often.
+const COST_PERIOD: Nanos = Nanos::from_secs(2);
+
+/// Periods are stretched so far at most.
+const MOST_STRETCHED: i64 = 16;
+
+/// Parts in a million of one core that reading may cost.
+const fn budget_ppm(mode: TelemetryMode) -> i64 {
+    match mode {
+        TelemetryMode::Fast => 10_000,
+        TelemetryMode::Off | TelemetryMode::Normal => 5_000,
+    }
+}
+
+pub(super) static OWN_COST: &[Offer] = &[
+    Offer {
+        name: "sampler.cpu",
+        unit: "ns",
+        kind: ChannelKind::Counter,
+        fidelity: Fidelity::Measured,
+        native_period: None,
+        source: "clock_gettime(CLOCK_THREAD_CPUTIME_ID)",
+        rights: "any user",
+        boards: "every board",
+        meaning: "CPU time of the thread that reads all this. Above 0.5 % of a core (fast: 1 %) it reads half as often.",
+    },
+    Offer {
+        name: "sampler.late",
+        unit: "ns",
+        kind: ChannelKind::Gauge,
+        fidelity: Fidelity::Measured,
+        native_period: None,
+        source: "clock_gettime(CLOCK_MONOTONIC)",
+        rights: "any user",
+        boards: "every board",
+        meaning: "How much later than planned the latest round of reads began. Samples carry the time of their read, so lateness costs coverage, not truth.",
+    },
+];
+
+struct Entry {
+    source: Box<dyn Source>,
+    first: usize,
+    count: usize,
+    period: Nanos,
+    due: Nanos,
+}
+
+/// Sources with their series.
+pub struct Watch<C> {
+    clock: C,
+    cpu_time: fn() -> Nanos,
+    entries: Vec<Entry>,
+    channels: Vec<Channel>,
+    series: Vec<Series>,
+    budget_ppm: i64,
+    stretch: i64,
+    /// CPU time and moment at the latest look at the cost.
+    looked: (Nanos, Nanos),
+    /// When it was over budget, and by how much, in parts in a million of a core.
+    slowed: Vec<(Nanos, i64)>,
+    /// Places of the own cost among the series.
+    own: usize,
+}
+
+impl<C: Clock> Watch<C> {
+    /// Makes all room and reads every source once. `cpu_time` is that of the thread that will read.
+    /// `name` is what its own cost is called by.
+    pub fn new(
+        name: &str,
+        found: Vec<Found>,
+        mode: TelemetryMode,
+        clock: C,
+        cpu_time: fn() -> Nanos,
+    ) -> Self {
+        let now = clock.now();
+        let mut watch = Self {
+            cpu_time,
+            entries: Vec::new(),
+            channels: Vec::new(),
+            series: Vec::new(),
+            budget_ppm: budget_ppm(mode),
+            stretch: 1,
+            looked: (Nanos::ZERO, Nanos::ZERO),
+            slowed: Vec::with_capacity(16),
+            own: 0,
+            clock,
+        };
+        let rooms = Rooms::of(&found, mode);
+        for found in found {
+            watch.add(found, mode, now, &rooms);
+        }
+        watch.own = watch.series.len();
+        for offer in OWN_COST {
+            let own = offer.name.replacen("sampler", name, 1);
+            let spec = offer.spec(own, offer.source);
+            watch.put_channel(spec, Some(COST_PERIOD), Reading::Ok("0".into()), 1 << 16);
+        }
+        watch.looked = ((watch.cpu_time)(), watch.clock.now());
+        watch
+    }
+
+    fn add(&mut self, found: Found, mode: TelemetryMode, now: Nanos, rooms: &Rooms) {
+        let (tier, specs, source) = match found {
+            Found::Missing(spec, why) => return self.put_channel(spec, None, why, 0),
+            Found::Source {
+                tier,
+                channels,
+                source,
+                ..
+            } => (tier, channels, source),
+        };
+        let first = self.series.len();
+        let count = specs.len();
+        let period = tier.period(mode);
+        for spec in specs {
+            let probe = Reading::Absent("not read".into());
+            self.put_channel(spec, period, probe, rooms.of_period(period));
+        }
+        let mut entry = Entry {
+            source,
+            first,
+            count,
+            period: period.unwrap_or(Nanos::ZERO),
+            due: now,
+        };
+        read(&self.clock, &mut self.series, &mut entry);
+        let mut is_worth_it = false;
+        for at in first..first + count {
+            let reading = self.series[at].last().unwrap_or(Err(NOT_PUT));
+            let channel = &mut self.channels[at];
+            is_worth_it |= !matches!(
+                reading,
+                Err(Fault {
+                    quality: Quality::Absent | Quality::Denied,
+                    ..
+                })
+            );
+            channel.probe = match reading {
+                Ok(value) => Reading::Ok(value.to_string()),
+                Err(fault) => fault.reading(&channel.source),
+            };
+        }
+        match period {
+            Some(period) if is_worth_it => {
+                entry.due = now + period;
+                self.entries.push(entry);
+            }
+            _ => {
+                let unread = &mut self.channels[first..];
+                unread.iter_mut().for_each(|channel| channel.period = None);
+            }
+        }
+    }
+
+    fn put_channel(&mut self, spec: Spec, period: Option<Nanos>, probe: Reading, room: usize) {
+        self.channels.push(Channel {
+            id: 0,
+            name: spec.name,
+            unit: spec.unit.into(),
+            kind: spec.kind,
+            source: spec.source,
+            native_period: spec.native_period,
+            fidelity: spec.fidelity,
+            period,
+            probe,
+        });
+        self.series.push(Series::with_room(room));
+    }
+
+    /// When the next source is to be read; none when there is none.
+    pub fn next_due(&self) -> Option<Nanos> {
+        self.entries.iter().map(|entry| entry.due).min()
+    }
+
+    /// Reads all sources that are due. Allocates nothing.
+    pub fn read_due(&mut self) {
+        let now = self.clock.now();
+        let mut late = Nanos::ZERO;
+        for entry in self.entries.iter_mut().filter(|entry| entry.due <= now) {
+            late = late.max(now - entry.due);
+            read(&self.clock, &mut self.series, entry);
+            let step = entry.period.0 * self.stretch;
+            // On the grid of its period; moments that were missed are left out, not caught up with.
+            let missed = (now - entry.due).0 / step;
+            entry.due = entry.due + Nanos(step * (missed + 1));
+        }
+        if now - self.looked.1 >= COST_PERIOD {
+            self.look_at_cost(late);
+        }
+    }
+
+    fn look_at_cost(&mut self, late: Nanos) {
+        let (spent, now) = ((self.cpu_time)(), self.clock.now());
+        self.series[self.own].push(now, Ok(spent.0));
+        self.series[self.own + 1].push(now, Ok(late.0));
+        let wall = (now - self.looked.1).0.max(1);
+        let share = (spent - self.looked.0).0.saturating_mul(1_000_000) / wall;
+        self.looked = (spent, now);
+        if share > self.budget_ppm && self.stretch < MOST_STRETCHED {
+            self.stretch *= 2;
+            if self.slowed.len() < self.slowed.capacity() {
+                self.slowed.push((now, share));
+            }
+        }
+    }
+
+    /// Channels and samples, numbered from `first`, and what is to be told of them.
+    pub fn records(&self, first: u16) -> Vec<Record> {
+        let mut records = Vec::new();
+        let room = usize::from(u16::MAX - first);
+        let left_out = self.channels.len().saturating_sub(room);
+        for (i, (channel, series)) in self
+            .channels
+            .iter()
+            .zip(&self.series)
+            .enumerate()
+            .take(room)
+        {
+            let id = first + i as u16;
+            let channel = Channel {
+                id,
+                ..channel.clone()
+            };
+            // Behind the channel's own record, so that a reader knows what it is given.
+            let lost = series.lost.filter(|(_, fault, _)| !fault.is_gone());
+            let told = lost.map(|(at, fault, times)| {
+                let text = format!(
+                    "{} gave no value from {} ns on ({}: {}), {times} times in all",
+                    channel.name,
+                    at.0,
+                    fault.quality.name(),
+                    fault.text()
+                );
+                event("channel_lost", text)
+            });
+            let thinned = (series.kept_one_in() > 1).then(|| {
+                let text = format!("{}: one in {} kept", channel.name, series.kept_one_in());
+                event("telemetry_thinned", text)
+            });
+            records.push(Record::Channel(channel));
+            records.extend(series.pieces(id).map(Record::Samples));
+            records.extend(told);
+            records.extend(thinned);
+        }
+        for (at, share) in &self.slowed {
+            let text = format!(
+                "at {} ns the sampler had used {share} ppm of a core, more than {}: it reads half as often",
+                at.0, self.budget_ppm
+            );
+            records.push(event("sampler_slowed", text));
+        }
+        if left_out > 0 {
+            let text = format!("{left_out} channels beyond what can be numbered");
+            records.push(event("channels_left_out", text));
+        }
+        records
+    }
+
+    /// Channels with what the newest read of each gave.
+    pub fn latest(&self) -> impl Iterator<Item = (&Channel, Option<Result<i64, Fault>>)> {
+        let last = self.series.iter().map(Series::last);
+        self.channels.iter().zip(last)
+    }
+
+    /// How many channels there are.
+    pub fn channels(&self) -> usize {
+        self.channels.len()
+    }
+}
+
+const NOT_PUT: Fault = Fault::absent("the source gave nothing");
+
+fn read(clock: &dyn Clock, series: &mut [Series], entry: &mut Entry) {
+    let mut readings = Readings {
+        clock,
+        series: &mut series[entry.first..entry.first + entry.count],
+        at: Nanos::ZERO,
+    };
+    entry.source.read(&mut readings);
+}
+
+/// Where a source puts what it read.
+pub struct Readings<'a> {
+    clock: &'a dyn Clock,
+    series: &'a mut [Series],
+    at: Nanos,
+}
+
+impl Readings<'_> {
+    pub fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    /// Does a read; values put afterwards carry the middle of its time.
+    pub fn timed<T>(&mut self, read: impl FnOnce() -> T) -> T {
+        let before = self.clock.now();
+        let got = read();
+        let after = self.clock.now();
+        self.at = Nanos(before.0 + (after - before).0 / 2);
+        got
+    }
+
+    /// The value of a source's channel, counted from 0.
+    pub fn put(&mut self, slot: usize, value: Result<i64, Fault>) {
+        if let Some(series) = self.series.get_mut(slot) {
+            series.push(self.at, value);
+        }
+    }
+
+    /// No channel of the source has a value.
+    pub fn put_all(&mut self, fault: Fault) {
+        for slot in 0..self.series.len() {
+            self.put(slot, Err(fault));
+        }
+    }
+}
+
+/// How much room a series gets, by its period.
+struct Rooms {
+    /// Samples a nanosecond of all channels together.
+    rate: f64,
+}
+
+impl Rooms {
+    fn of(found: &[Found], mode: TelemetryMode) -> Self {
+        let rate = |found: &Found| match found {
+            Found::Missing(..) => 0.0,
+            Found::Source { tier, channels, .. } => tier
+                .period(mode)
+                .map_or(0.0, |period| channels.len() as f64 / period.0 as f64),
+        };
+        Self {
+            rate: found.iter().map(rate).sum(),
+        }
+    }
+
+    fn of_period(&self, period: Option<Nanos>) -> usize {
+        let Some(period) = period else {
+            return 2;
+        };
+        let longest = LONGEST.0 / period.0;
+        let share = (ROOM_BYTES / SAMPLE_BYTES) as f64 / (self.rate * period.0 as f64);
+        (share as usize).min(longest as usize)
+    }
+}
+
+fn event(code: &str, text: String) -> Record {
+    Record::Event(TextEvent {
+        lane: 0,
+        trial: None,
+        code: code.into(),
+        text,
+    })
+}

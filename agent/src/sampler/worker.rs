@@ -1,0 +1,399 @@
+//! The worker as the kernel sees it: CPU time, waiting for a CPU, faults, memory, switches.
+//!
+//! All of it is bookkeeping that the kernel keeps anyway. `smaps`, which would hold the worker's address
+//! space, is not read.
+
+use edgedyno_shared::telemetry::{ChannelKind, Fidelity};
+use edgedyno_shared::units::Nanos;
+
+use super::board::Board;
+use super::fault::Fault;
+use super::files::{Files, Kept, Numbers};
+use super::offer::{Found, Offer, Tier};
+use super::watch::Readings;
+use super::{Sampler, Source, text};
+use std::sync::Arc;
+
+/// USER_HZ, see `cpu`.
+const TICK_NS: i64 = 10_000_000;
+
+/// Threads that are followed; more are counted with those, and not one by one.
+const MOST_THREADS: usize = 512;
+
+/// New threads are looked for this often.
+const SCAN_PERIOD: Nanos = Nanos::from_millis(500);
+
+const RUN_DELAY: Offer = Offer {
+    name: "worker.run_delay",
+    unit: "ns",
+    kind: ChannelKind::Counter,
+    fidelity: Fidelity::Measured,
+    native_period: None,
+    source: "/proc/PID/task/*/schedstat",
+    rights: "the worker's user",
+    boards: "Linux with CONFIG_SCHED_INFO",
+    meaning: "Time in which threads of the worker wanted to run and had to wait for a CPU, over all threads. The best single sign of disturbance.",
+};
+
+const CPU_TIME: Offer = Offer {
+    name: "worker.cpu",
+    meaning: "CPU time of the worker's threads.",
+    ..RUN_DELAY
+};
+
+const SLICES: Offer = Offer {
+    name: "worker.slices",
+    unit: "count",
+    meaning: "Times that a thread of the worker was put on a CPU: twice as many context switches, wanted or not.",
+    ..RUN_DELAY
+};
+
+const THREADS: Offer = Offer {
+    name: "worker.threads",
+    unit: "count",
+    kind: ChannelKind::Gauge,
+    source: "/proc/PID/stat",
+    rights: "any user",
+    boards: "every Linux",
+    meaning: "Threads of the worker.",
+    ..RUN_DELAY
+};
+
+const MINOR_FAULTS: Offer = Offer {
+    name: "worker.minor_faults",
+    kind: ChannelKind::Counter,
+    meaning: "Page faults of the worker that needed no disk. In the window there should be next to none.",
+    ..THREADS
+};
+
+const MAJOR_FAULTS: Offer = Offer {
+    name: "worker.major_faults",
+    meaning: "Page faults of the worker that waited for a disk.",
+    ..MINOR_FAULTS
+};
+
+const USER_TIME: Offer = Offer {
+    name: "worker.user",
+    unit: "ns",
+    native_period: Some(Nanos(TICK_NS)),
+    meaning: "CPU time of the worker outside the kernel, in steps of 10 ms.",
+    ..MINOR_FAULTS
+};
+
+const SYSTEM_TIME: Offer = Offer {
+    name: "worker.system",
+    meaning: "CPU time of the worker inside the kernel, in steps of 10 ms.",
+    ..USER_TIME
+};
+
+const RSS: Offer = Offer {
+    name: "worker.rss",
+    unit: "bytes",
+    source: "/proc/PID/stat",
+    meaning: "Resident memory of the worker, with the arena's pages that it has touched.",
+    ..THREADS
+};
+
+const CPU_NUMBER: Offer = Offer {
+    name: "worker.on_cpu",
+    unit: "cpu",
+    kind: ChannelKind::State,
+    meaning: "The CPU on which the worker's main thread ran last.",
+    ..THREADS
+};
+
+const PREEMPTED: Offer = Offer {
+    name: "worker.preempted",
+    kind: ChannelKind::Counter,
+    source: "/proc/PID/status nonvoluntary_ctxt_switches",
+    meaning: "Times that the worker's main thread was put off its CPU while it wanted to go on.",
+    ..THREADS
+};
+
+const WAITED: Offer = Offer {
+    name: "worker.waited",
+    source: "/proc/PID/status voluntary_ctxt_switches",
+    meaning: "Times that the worker's main thread gave its CPU away to wait for something.",
+    ..PREEMPTED
+};
+
+const SCHEDSTAT: [Offer; 3] = [CPU_TIME, RUN_DELAY, SLICES];
+
+/// Offers read from `stat`, with the place behind the name in parentheses (proc_pid_stat(5): field 3 is
+/// place 0), and their scale; the resident set is in pages.
+const STAT: [(Offer, usize, Scale); 7] = [
+    (MINOR_FAULTS, 7, Scale::One),
+    (MAJOR_FAULTS, 9, Scale::One),
+    (USER_TIME, 11, Scale::Ticks),
+    (SYSTEM_TIME, 12, Scale::Ticks),
+    (THREADS, 17, Scale::One),
+    (RSS, 21, Scale::Pages),
+    (CPU_NUMBER, 36, Scale::One),
+];
+
+#[derive(Clone, Copy)]
+enum Scale {
+    One,
+    Ticks,
+    Pages,
+}
+
+const STATUS: [(Offer, &[u8]); 2] = [
+    (WAITED, b"voluntary_ctxt_switches:"),
+    (PREEMPTED, b"nonvoluntary_ctxt_switches:"),
+];
+
+pub(super) struct Worker;
+
+impl Sampler for Worker {
+    fn name(&self) -> &'static str {
+        "worker"
+    }
+
+    fn offers(&self) -> &'static [Offer] {
+        &[
+            CPU_TIME,
+            RUN_DELAY,
+            SLICES,
+            MINOR_FAULTS,
+            MAJOR_FAULTS,
+            USER_TIME,
+            SYSTEM_TIME,
+            THREADS,
+            RSS,
+            CPU_NUMBER,
+            WAITED,
+            PREEMPTED,
+        ]
+    }
+
+    fn find(&self, board: &Board) -> Vec<Found> {
+        let Some(worker) = board.worker else {
+            return vec![CPU_TIME.absent("no worker runs")];
+        };
+        let folder = format!("proc/{worker}");
+        vec![
+            schedstat(board, &folder),
+            stat(board, &folder),
+            status(board, &folder),
+        ]
+    }
+}
+
+fn schedstat(board: &Board, folder: &str) -> Found {
+    let source = format!("/{folder}/task/*/schedstat");
+    let specs = SCHEDSTAT
+        .iter()
+        .map(|offer| offer.spec(offer.name, &source));
+    let task = format!("{folder}/task");
+    let threads = Threads {
+        files: Arc::clone(&board.files),
+        numbers: board.files.numbers(&task).map_err(|why| Fault::from(&why)),
+        task,
+        threads: Vec::with_capacity(MOST_THREADS),
+        scanned: None,
+    };
+    Found::new(Tier::Fast, specs.collect(), threads)
+}
+
+fn stat(board: &Board, folder: &str) -> Found {
+    let path = format!("{folder}/stat");
+    let specs = STAT
+        .iter()
+        .map(|(offer, ..)| offer.spec(offer.name, format!("/{path}")));
+    let stat = Stat {
+        file: board.keep(&path, 1024),
+        page: edgedyno_sys::kernel::pages::page_size() as i64,
+    };
+    Found::new(Tier::Normal, specs.collect(), stat)
+}
+
+fn status(board: &Board, folder: &str) -> Found {
+    let path = format!("{folder}/status");
+    let specs = STATUS
+        .iter()
+        .map(|(offer, _)| offer.spec(offer.name, format!("/{path}")));
+    let status = Status(board.keep(&path, 4096));
+    Found::new(Tier::Slow, specs.collect(), status)
+}
+
+struct Threads {
+    files: Arc<dyn Files>,
+    numbers: Result<Box<dyn Numbers>, Fault>,
+    task: String,
+    threads: Vec<Thread>,
+    scanned: Option<Nanos>,
+}
+
+/// A thread and the figures it had when it was last seen: those of one that has ended stay in the sums.
+struct Thread {
+    number: u32,
+    file: Option<Kept>,
+    figures: [i64; 3],
+}
+
+impl Threads {
+    /// Takes in threads that began since the last look. Opening one allocates; there are none to open in
+    /// a window, where runtimes have their threads already.
+    fn scan(&mut self) -> Result<(), Fault> {
+        let (files, task, threads) = (&self.files, &self.task, &mut self.threads);
+        let numbers = self.numbers.as_mut().map_err(|fault| *fault)?;
+        let listed = numbers.each(&mut |number| {
+            if threads.len() < MOST_THREADS && threads.iter().all(|t| t.number != number) {
+                let path = format!("{task}/{number}/schedstat");
+                threads.push(Thread {
+                    number,
+                    file: Some(Kept::open(&**files, &path, 128)),
+                    figures: [0; 3],
+                });
+            }
+        });
+        listed.map_err(|why| Fault::from(&why))
+    }
+
+    fn sums(&mut self) -> Result<[i64; 3], Fault> {
+        let mut sums = [0_i64; 3];
+        let mut latest = Err(Fault::absent("no thread was seen"));
+        for thread in &mut self.threads {
+            if let Some(file) = &mut thread.file {
+                match file.text().and_then(figures) {
+                    Ok(figures) => {
+                        thread.figures = figures;
+                        latest = Ok(());
+                    }
+                    Err(fault) => {
+                        thread.file = None;
+                        latest = latest.or(Err(fault));
+                    }
+                }
+            }
+            for (sum, figure) in sums.iter_mut().zip(thread.figures) {
+                *sum = sum.saturating_add(figure);
+            }
+        }
+        latest.map(|()| sums)
+    }
+}
+
+impl Source for Threads {
+    fn read(&mut self, out: &mut Readings<'_>) {
+        let now = out.now();
+        let is_time = self.scanned.is_none_or(|at| now - at >= SCAN_PERIOD);
+        let sums = out.timed(|| {
+            if is_time {
+                self.scan()?;
+            }
+            self.sums()
+        });
+        if is_time {
+            self.scanned = Some(now);
+        }
+        for slot in 0..SCHEDSTAT.len() {
+            out.put(slot, sums.map(|sums| sums[slot]));
+        }
+    }
+}
+
+/// CPU time, time waiting, times put on a CPU (Documentation/scheduler/sched-stats).
+fn figures(held: &[u8]) -> Result<[i64; 3], Fault> {
+    const SHORT: Fault = Fault::parse("fewer figures than schedstat has");
+    let mut words = text::words(held.trim_ascii());
+    let mut next = || words.next().and_then(text::number).ok_or(SHORT);
+    Ok([next()?, next()?, next()?])
+}
+
+struct Stat {
+    file: Kept,
+    page: i64,
+}
+
+impl Source for Stat {
+    fn read(&mut self, out: &mut Readings<'_>) {
+        const SHORT: Fault = Fault::parse("fewer fields than stat has");
+        let held = match out.timed(|| self.file.text()) {
+            Ok(held) => held,
+            Err(fault) => return out.put_all(fault),
+        };
+        // The name may hold blanks and parentheses itself: the last one ends it.
+        let Some(end) = held.iter().rposition(|byte| *byte == b')') else {
+            return out.put_all(SHORT);
+        };
+        let behind = held[end + 1..].trim_ascii();
+        for (slot, (_, place, scale)) in STAT.iter().enumerate() {
+            let value = text::words(behind).nth(*place).and_then(text::number);
+            let scale = match scale {
+                Scale::One => 1,
+                Scale::Ticks => TICK_NS,
+                Scale::Pages => self.page,
+            };
+            let value = value.and_then(|value| value.checked_mul(scale));
+            out.put(slot, value.ok_or(SHORT));
+        }
+    }
+}
+
+struct Status(Kept);
+
+impl Source for Status {
+    fn read(&mut self, out: &mut Readings<'_>) {
+        let read = out.timed(|| self.0.text());
+        for (slot, (_, key)) in STATUS.iter().enumerate() {
+            let value = read.and_then(|held| {
+                let rest = text::after(held, key);
+                let value = rest.map(<[u8]>::trim_ascii).and_then(text::number);
+                value.ok_or(Fault::absent("the file has no such line"))
+            });
+            out.put(slot, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::testing::Tree;
+
+    const LINE: &str = "42 (a ) (b) R 1 42 42 0 -1 4194560 900 0 3 0 12 5 0 0 20 0 4 0 100 5000000 256 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 6 0 0 0 0 0\n";
+
+    fn tree() -> Tree {
+        Tree::with(&[
+            ("proc/42/stat", LINE),
+            (
+                "proc/42/status",
+                "Name:\tx\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t9\n",
+            ),
+            ("proc/42/task/42/schedstat", "1000 20 3\n"),
+            ("proc/42/task/43/schedstat", "500 5 1\n"),
+        ])
+    }
+
+    #[test]
+    fn a_worker_is_the_sum_of_its_threads() {
+        let readings = tree().read(&Worker);
+        assert_eq!(readings["worker.cpu"], Ok(1500));
+        assert_eq!(readings["worker.run_delay"], Ok(25));
+        assert_eq!(readings["worker.slices"], Ok(4));
+        assert_eq!(readings["worker.minor_faults"], Ok(900));
+        assert_eq!(readings["worker.major_faults"], Ok(3));
+        assert_eq!(readings["worker.user"], Ok(120_000_000));
+        assert_eq!(readings["worker.system"], Ok(50_000_000));
+        assert_eq!(readings["worker.threads"], Ok(4));
+        assert_eq!(readings["worker.on_cpu"], Ok(6));
+        assert_eq!(readings["worker.waited"], Ok(7));
+        assert_eq!(readings["worker.preempted"], Ok(9));
+        let page = edgedyno_sys::kernel::pages::page_size() as i64;
+        assert_eq!(readings["worker.rss"], Ok(256 * page));
+    }
+
+    #[test]
+    fn a_thread_that_ended_stays_in_the_sums_and_a_new_one_joins() {
+        let tree = tree();
+        let mut watch = tree.watch(&Worker);
+        tree.set("proc/42/task/43/schedstat", "");
+        tree.set("proc/42/task/42/schedstat", "2000 30 4\n");
+        tree.set("proc/42/task/44/schedstat", "7 1 1\n");
+        let readings = watch.again();
+        assert_eq!(readings["worker.cpu"], Ok(2000 + 500 + 7));
+        assert_eq!(readings["worker.run_delay"], Ok(30 + 5 + 1));
+    }
+}

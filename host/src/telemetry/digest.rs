@@ -1,0 +1,273 @@
+//! One channel over one span of time.
+
+use edgedyno_shared::telemetry::Quality;
+
+use crate::store::rows::{ChannelRow, KindRow, SamplesRow};
+use crate::view::Span;
+
+/// A channel and what its samples within a span come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Digest {
+    pub channel: ChannelRow,
+    /// Samples within the span, whatever they gave.
+    pub samples: u64,
+    /// How many gave no value, by the code of their quality.
+    pub faults: [u64; Quality::ALL.len()],
+    /// Over the good samples; none without one.
+    pub figures: Option<Figures>,
+    /// Of a counter: how much it grew within the span, by interpolation between the samples around each
+    /// end; none where the span is not between two samples, or where the counter fell.
+    pub growth: Option<Growth>,
+    /// A counter stood lower than before: it was set back, or wrapped where nobody knows at what.
+    pub fell: bool,
+    /// Good samples of the whole repeat, and whether they were ever different.
+    pub all_good: u64,
+    pub ever_changed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figures {
+    pub good: u64,
+    pub first: i64,
+    pub last: i64,
+    pub min: i64,
+    pub max: i64,
+    pub mean: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Growth {
+    pub by: f64,
+    pub seconds: f64,
+}
+
+impl Growth {
+    pub fn per_second(self) -> f64 {
+        self.by / self.seconds
+    }
+}
+
+impl Digest {
+    pub fn is_counter(&self) -> bool {
+        self.channel.kind == KindRow::Counter
+    }
+
+    /// Growth of a counter in a second.
+    pub fn per_second(&self) -> Option<f64> {
+        self.growth.map(Growth::per_second)
+    }
+
+    pub fn mean(&self) -> Option<f64> {
+        self.figures.map(|figures| figures.mean)
+    }
+}
+
+/// Looks at the samples within a span; without one, at all.
+pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) -> Digest {
+    let span = span.or_else(|| {
+        Some(Span {
+            start_ns: *samples.at_ns.first()?,
+            end_ns: *samples.at_ns.last()?,
+        })
+    });
+    let mut out = Digest {
+        channel: channel.clone(),
+        samples: 0,
+        faults: [0; Quality::ALL.len()],
+        figures: None,
+        growth: None,
+        fell: false,
+        all_good: 0,
+        ever_changed: false,
+    };
+    let Some(span) = span else {
+        return out;
+    };
+    let is_counter = channel.kind == KindRow::Counter;
+    let mut sum = 0.0;
+    let mut before: Option<i64> = None;
+    let mut good: Vec<(i64, i64)> = Vec::new();
+    let cells = samples
+        .at_ns
+        .iter()
+        .zip(&samples.value)
+        .zip(&samples.quality);
+    for ((&at, &value), &quality) in cells {
+        let is_good = quality == Quality::Ok.code();
+        let is_inside = (span.start_ns..=span.end_ns).contains(&at);
+        if is_inside {
+            out.samples += 1;
+            if let Some(count) = out
+                .faults
+                .get_mut(usize::from(quality))
+                .filter(|_| !is_good)
+            {
+                *count += 1;
+            }
+        }
+        if !is_good {
+            continue;
+        }
+        out.all_good += 1;
+        out.ever_changed |= before.is_some_and(|before| before != value);
+        out.fell |= is_counter && before.is_some_and(|before| value < before);
+        before = Some(value);
+        if is_counter {
+            good.push((at, value));
+        }
+        if is_inside {
+            sum += value as f64;
+            let figures = out.figures.get_or_insert(Figures {
+                good: 0,
+                first: value,
+                last: value,
+                min: value,
+                max: value,
+                mean: 0.0,
+            });
+            figures.good += 1;
+            figures.last = value;
+            figures.min = figures.min.min(value);
+            figures.max = figures.max.max(value);
+        }
+    }
+    if let Some(figures) = &mut out.figures {
+        figures.mean = sum / figures.good as f64;
+    }
+    if is_counter && !out.fell {
+        out.growth = growth(&good, span);
+    }
+    out
+}
+
+/// How much a counter grew between two moments.
+fn growth(good: &[(i64, i64)], span: Span) -> Option<Growth> {
+    let seconds = span.length_ns() as f64 / 1e9;
+    let by = at(good, span.end_ns)? - at(good, span.start_ns)?;
+    (seconds > 0.0).then_some(Growth { by, seconds })
+}
+
+/// The value at a moment, on the line between the samples before and after it.
+fn at(good: &[(i64, i64)], moment: i64) -> Option<f64> {
+    let after = good.partition_point(|(at, _)| *at < moment);
+    let (to, later) = *good.get(after)?;
+    if to == moment {
+        return Some(later as f64);
+    }
+    let (from, earlier) = *good.get(after.checked_sub(1)?)?;
+    let share = (moment - from) as f64 / (to - from) as f64;
+    Some(earlier as f64 + share * (later - earlier) as f64)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use edgedyno_shared::telemetry::NOT_READ;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::rows::FidelityRow;
+
+    pub(crate) fn channel(name: &str, unit: &str, kind: KindRow) -> ChannelRow {
+        ChannelRow {
+            id: 0,
+            name: name.into(),
+            unit: unit.into(),
+            kind,
+            source: String::new(),
+            native_period_ns: None,
+            fidelity: FidelityRow::Measured,
+            period_ns: Some(100_000_000),
+            state: "ok".into(),
+            reason: None,
+        }
+    }
+
+    fn samples(cells: &[(i64, Option<i64>)]) -> SamplesRow {
+        SamplesRow {
+            at_ns: cells.iter().map(|(at, _)| *at).collect(),
+            value: cells.iter().map(|(_, v)| v.unwrap_or(NOT_READ)).collect(),
+            quality: cells
+                .iter()
+                .map(|(_, v)| {
+                    if v.is_some() {
+                        0
+                    } else {
+                        Quality::Absent.code()
+                    }
+                })
+                .collect(),
+        }
+    }
+
+    const SPAN: Option<Span> = Some(Span {
+        start_ns: 100,
+        end_ns: 300,
+    });
+
+    #[test]
+    fn a_gauge_has_its_mean_over_good_samples_within_the_span() {
+        let gauge = channel("t", "millicelsius", KindRow::Gauge);
+        let cells = [
+            (50, Some(999)),
+            (100, Some(10)),
+            (200, None),
+            (300, Some(40)),
+            (301, Some(5)),
+        ];
+        let found = digest(&gauge, &samples(&cells), SPAN);
+        let figures = found.figures.unwrap();
+        assert_eq!((figures.good, figures.min, figures.max), (2, 10, 40));
+        assert!((figures.mean - 25.0).abs() < 1e-12);
+        assert_eq!((found.samples, found.faults[2]), (3, 1));
+        assert_eq!(found.growth, None);
+    }
+
+    #[test]
+    fn a_counter_grows_by_what_lies_between_its_ends() {
+        let counter = channel("c", "ns", KindRow::Counter);
+        // On the line: 5 at 100, 25 at 300.
+        let cells = [
+            (50, Some(0)),
+            (150, Some(10)),
+            (250, Some(20)),
+            (350, Some(30)),
+        ];
+        let found = digest(&counter, &samples(&cells), SPAN);
+        assert!((found.growth.unwrap().by - 20.0).abs() < 1e-9);
+        let cut = digest(&counter, &samples(&cells[1..]), SPAN);
+        assert_eq!(
+            cut.growth, None,
+            "nothing is known of its value at the begin"
+        );
+    }
+
+    #[test]
+    fn a_counter_that_fell_has_no_growth() {
+        let counter = channel("c", "ns", KindRow::Counter);
+        let cells = [(50, Some(7)), (150, Some(3)), (350, Some(9))];
+        let found = digest(&counter, &samples(&cells), SPAN);
+        assert!(found.fell);
+        assert_eq!(found.growth, None);
+    }
+
+    #[test]
+    fn nothing_read_is_no_figure() {
+        let gauge = channel("t", "millicelsius", KindRow::Gauge);
+        let found = digest(&gauge, &SamplesRow::default(), None);
+        assert_eq!((found.figures, found.samples), (None, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn growth_is_never_more_than_the_counter_grew(steps in proptest::collection::vec((1_i64..100, 0_i64..1000), 2..30), from in 0_i64..500, length in 1_i64..500) {
+            let counter = channel("c", "ns", KindRow::Counter);
+            let (mut at, mut value) = (0, 0);
+            let cells: Vec<(i64, Option<i64>)> = steps.iter().map(|(dt, dv)| { at += dt; value += dv; (at, Some(value)) }).collect();
+            let span = Span { start_ns: from, end_ns: from + length };
+            let found = digest(&counter, &samples(&cells), Some(span));
+            if let Some(growth) = found.growth {
+                prop_assert!(growth.by >= -1e-6 && growth.by <= value as f64 + 1e-6);
+            }
+        }
+    }
+}
