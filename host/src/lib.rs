@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cmd;
 pub mod compare;
 pub mod contention;
+pub mod doctor;
 pub mod documents;
 pub mod drive;
 pub mod exit;

@@ -59,6 +59,8 @@ pub struct RepeatOrder {
     pub rules: Rules,
     pub limits: Limits,
     pub cold: ColdStart,
+    /// Before the worker starts; none starts it at once.
+    pub cool_down: Option<CoolDown>,
     pub outputs: OutputWish,
     /// What the case's condition stands for on this board.
     pub load: Load,
@@ -117,6 +119,20 @@ pub enum ColdStart {
     FreshProcess,
     /// Pages of model and library are dropped first.
     PageCache,
+}
+
+/// The board waits until it is cooler than this, at most so long.
+///
+/// An agent that can wait names the sensor in its fact [`CoolDown::FACT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoolDown {
+    /// Thousandths of a degree Celsius, as the kernel tells temperatures.
+    pub below_millicelsius: i64,
+    pub limit: Nanos,
+}
+
+impl CoolDown {
+    pub const FACT: &str = "cool_down";
 }
 
 /// What to do with the outputs of the last trial.

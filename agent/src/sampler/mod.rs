@@ -8,6 +8,7 @@
 //! To add a source that is no file of this board (a counter in shared memory, say), implement [`Source`]
 //! and hand it over in [`Plan::extra`].
 
+mod accelerators;
 mod board;
 mod clocks;
 mod cpu;
@@ -27,6 +28,8 @@ mod threads;
 mod watch;
 mod worker;
 
+#[cfg(test)]
+mod boards;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -66,4 +69,5 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &hwmon::Hwmon,
     &rapl::Rapl,
     &devfreq::Devfreq,
+    &accelerators::Accelerators,
 ];

@@ -5,6 +5,7 @@ mod csv;
 mod dir;
 mod jsonl;
 mod memory;
+mod monitor;
 mod output;
 mod profile;
 
@@ -43,6 +44,7 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &jsonl::Jsonl,
     &memory::Memory,
     &contention::Contention,
+    &monitor::Monitor,
 ];
 
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {

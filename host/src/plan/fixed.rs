@@ -150,6 +150,7 @@ impl StaticPlan {
             rules: self.conduct.rules.clone(),
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
+            cool_down: self.schedule.cool_down,
             outputs,
             load: self.schedule.load_of(&self.cases[slot.case as usize].1),
             telemetry: self.conduct.telemetry,

@@ -13,6 +13,8 @@ use super::{Result, StoreError};
 /// Layouts in order; the number of the last is this program's.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_clocks.sql"),
+    include_str!("migrations/0003_findings_by_case.sql"),
     include_str!("migrations/0005_calibrations.sql"),
 ];
 

@@ -1,7 +1,9 @@
 //! One case as the figures that `run` and `summary` print: a pure function over what was stored.
 
 pub mod best;
+mod board;
 mod cite;
+mod clock;
 mod cold;
 mod environment;
 mod json;
@@ -17,6 +19,8 @@ pub mod windows;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::sync::Arc;
+
 use edgedyno_shared::ids::Sha256;
 
 use crate::findings::{self, Finding};
@@ -26,6 +30,9 @@ use crate::store::rows::{
 };
 use crate::view::CaseView;
 
+pub use board::{BoardMeanwhile, Missing, Power, Range};
+pub use clock::ClockSeen;
+pub(crate) use clock::{suspended, wall_step};
 pub use cold::ColdStart;
 pub(crate) use cold::{stage_ns, total_ns};
 pub use environment::{Environment, is_lasting, subject_of};
@@ -43,7 +50,7 @@ pub use tool::ToolCost;
 /// Everything that is said of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseSummary {
-    pub run: RunRow,
+    pub run: Arc<RunRow>,
     pub key: Sha256,
     pub match_key: Sha256,
     pub case: CaseRow,
@@ -68,6 +75,8 @@ pub struct CaseSummary {
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
     pub load: LoadSeen,
+    pub clock: ClockSeen,
+    pub board: BoardMeanwhile,
     pub failures: Vec<Failed>,
     pub findings: Vec<Finding>,
     /// One line to quote a result with.
@@ -100,6 +109,8 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
         load: LoadSeen::of(view),
+        clock: ClockSeen::of(view),
+        board: BoardMeanwhile::of(view),
         failures: repeats::failures(view),
         findings: Vec::new(),
         cite: String::new(),

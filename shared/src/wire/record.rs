@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::{Artifact, ArtifactPart};
+use crate::clocks::{ClockExchange, ClockReading};
 use crate::columns::{Chunk, TrialSchema};
 use crate::ids::{BootId, RunId, Sha256, StoreId};
 use crate::load::StressUsed;
@@ -39,6 +40,8 @@ pub enum Record {
     AgentCost(AgentCost),
     Stress(StressUsed),
     End(RepeatEnd),
+    ClockExchange(ClockExchange),
+    ClockReading(ClockReading),
 }
 
 /// First bytes of every segment.

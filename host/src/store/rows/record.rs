@@ -53,6 +53,8 @@ impl RecordRow {
             Record::Stress(used) => Self::Stress(used.into()),
             Record::End(end) => Self::End(end.into()),
             Record::Chunk(_)
+            | Record::ClockExchange(_)
+            | Record::ClockReading(_)
             | Record::Event(_)
             | Record::Samples(_)
             | Record::Artifact(_)
