@@ -6,6 +6,7 @@ mod compare;
 mod fixed;
 mod idle;
 mod ingest;
+mod kernels;
 mod large;
 mod link;
 mod measured;
@@ -41,7 +42,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 15] = [
+const BENCHES: [Bench; 16] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -116,6 +117,11 @@ const BENCHES: [Bench; 15] = [
         name: "traffic",
         summary: "whether the link's traffic shows in what the board measures",
         measure: link::measure_traffic,
+    },
+    Bench {
+        name: "kernels",
+        summary: "memory kernels against the same loops in C, and rates against their targets",
+        measure: kernels::measure,
     },
 ];
 
