@@ -64,6 +64,8 @@ enum Command {
     Run(Box<cmd::run::RunArgs>),
     /// Measure many cases: a plan file, or a model over axes
     Sweep(Box<cmd::sweep::SweepArgs>),
+    /// Say how much other work on the board slows a model down
+    Stress(Box<cmd::stress::StressArgs>),
     /// Measure the plan of a stored run again
     Rerun(cmd::rerun::RerunArgs),
     /// Boards on the network: come to know them, list them
@@ -131,6 +133,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Demo(args) => cmd::demo::run(args, &cli.global),
         Command::Run(args) => cmd::run::run(args, &cli.global),
         Command::Sweep(args) => cmd::sweep::run(args, &cli.global),
+        Command::Stress(args) => cmd::stress::run(args, &cli.global),
         Command::Rerun(args) => cmd::rerun::run(args, &cli.global),
         Command::Board(args) => cmd::board::run(args, &cli.global),
         Command::Model(args) => cmd::model::run(args, &cli.global),

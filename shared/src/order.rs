@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::ids::{RunId, Sha256};
+use crate::load::Load;
 use crate::telemetry::TelemetryMode;
 use crate::units::{Bytes, Nanos};
 
@@ -59,6 +60,8 @@ pub struct RepeatOrder {
     pub limits: Limits,
     pub cold: ColdStart,
     pub outputs: OutputWish,
+    /// What the case's condition stands for on this board.
+    pub load: Load,
     pub telemetry: TelemetryMode,
     pub preparation: Preparation,
 }

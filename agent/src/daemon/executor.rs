@@ -245,6 +245,8 @@ async fn measure(
     let mut on_progress = |progress: Progress| tell_progress(daemon, queued, progress);
     let mut around = Surroundings {
         kernel: &daemon.kernel,
+        exec: &daemon.exec,
+        scratch: &daemon.folders.state,
         folder,
         agent_cpus: if moved { agent_cpus } else { Vec::new() },
         cancel,

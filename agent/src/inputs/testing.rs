@@ -7,6 +7,7 @@ use edgedyno_shared::case::{
     Scenario, Threads,
 };
 use edgedyno_shared::ids::{RunId, Sha256};
+use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
     ColdStart, Limits, OrderKey, OutputWish, Pass, Preparation, RepeatOrder, Rules, StopRule,
     WarmupRule,
@@ -87,6 +88,7 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
             save: false,
             reference: Vec::new(),
         },
+        load: Load::default(),
         telemetry: TelemetryMode::Off,
         preparation: Preparation::default(),
     };

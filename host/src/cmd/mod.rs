@@ -16,6 +16,7 @@ pub mod runs;
 pub mod runtime;
 pub mod samples;
 pub mod selfcheck;
+pub mod stress;
 pub mod summary;
 pub mod sweep;
 pub mod top;

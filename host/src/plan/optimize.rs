@@ -172,6 +172,7 @@ impl OptimizePlan {
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
             outputs,
+            load: self.schedule.load_of(&self.cases[at].1),
             telemetry: self.conduct.telemetry,
             preparation: self.conduct.preparation.clone(),
         }

@@ -13,6 +13,7 @@ pub mod print;
 pub mod progress;
 pub mod runtime;
 pub mod selfcheck;
+pub mod stress;
 pub mod summary;
 pub mod sweep;
 pub mod table;

@@ -6,6 +6,7 @@ mod compare;
 mod fixed;
 mod idle;
 mod ingest;
+mod kernels;
 mod large;
 mod link;
 mod measured;
@@ -122,6 +123,11 @@ const BENCHES: [Bench; 16] = [
         name: "traffic",
         summary: "whether the link's traffic shows in what the board measures",
         measure: link::measure_traffic,
+    },
+    Bench {
+        name: "kernels",
+        summary: "memory kernels against the same loops in C, and rates against their targets",
+        measure: kernels::measure,
     },
 ];
 

@@ -15,6 +15,7 @@ use edgedyno_shared::case::Case;
 
 use self::flags::PlanFlags;
 use super::run::execute::Begin;
+use super::stress::calibrate;
 use crate::cli::Global;
 use crate::cmd::preflight;
 use crate::drive::DriveEnd;
@@ -75,7 +76,7 @@ pub struct ConductOptions {
 /// Measures every case, stores, and shows what came out.
 pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     let options = &args.conduct;
-    let (prepared, resumed) = match &options.resume {
+    let (mut prepared, resumed) = match &options.resume {
         Some(name) => {
             refuse_flags(&args.plan, "the plan of the sweep that is resumed decides")?;
             let (prepared, run) = resume::resume(name, global)?;
@@ -93,6 +94,7 @@ pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     let how = match resumed {
         Some(run) => Begin::Resume(run),
         None => {
+            calibrate::ensure(&mut prepared, false, global)?;
             notice(&prepared, global)?;
             for (board, device) in &prepared.devices {
                 let planned = prepared.cases.iter().map(|planned| &planned.case);

@@ -90,6 +90,9 @@ pub(in crate::cmd) fn recall(
     if let Some(sentinel) = &mut schedule.sentinel {
         sentinel.case = moved(sentinel.case);
     }
+    if let Some(recovery) = &mut schedule.recovery {
+        recovery.case = moved(recovery.case);
+    }
     if let Some(board) = board {
         libraries
             .iter_mut()
