@@ -592,8 +592,8 @@ fn a_relay_ends_when_its_daemon_does() {
     let mut daemon = Daemon::start(&["serve"]);
     let mut relay = daemon.command(&["serve", "--stdio"]);
     relay
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped());
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut relay = relay.spawn().unwrap();
     wait_for("the relay's session", || {
         let mut host = Host::raw(&daemon.socket());
