@@ -7,6 +7,7 @@ pub mod explain;
 pub mod export;
 pub mod get;
 pub mod model;
+mod preflight;
 mod read;
 pub mod records;
 pub mod rerun;
@@ -17,6 +18,7 @@ pub mod samples;
 pub mod selfcheck;
 pub mod summary;
 pub mod sweep;
+pub mod top;
 pub mod windows;
 
 use std::path::PathBuf;

@@ -10,6 +10,7 @@ mod large;
 mod link;
 mod measured;
 mod period;
+mod sampler;
 mod size;
 mod summary;
 mod sweep;
@@ -41,7 +42,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 15] = [
+const BENCHES: [Bench; 16] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -51,6 +52,11 @@ const BENCHES: [Bench; 15] = [
         name: "bare",
         summary: "p50 of two real models against a bare loop over the same C interface",
         measure: bare::measure,
+    },
+    Bench {
+        name: "sampler",
+        summary: "what watching the board costs, and what it does to p50",
+        measure: sampler::measure,
     },
     Bench {
         name: "fixed",
