@@ -26,6 +26,11 @@ pub(crate) enum Command {
         control: RawFd,
         arena: Option<RawFd>,
     },
+    /// Started by the daemon only.
+    Stressor {
+        control: RawFd,
+        board: RawFd,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +103,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
         ["serve", "--on-demand", "relay"] => Ok(Command::Serve(Serve::OnDemandRelay)),
         ["serve", rest @ ..] => listen(rest).map(|how| Command::Serve(Serve::Service(how))),
         ["worker", rest @ ..] => worker(rest),
+        ["stressor", rest @ ..] => stressor(rest),
         [first, ..] => Err(unknown(first)),
     }
 }
@@ -141,16 +147,24 @@ fn address(text: &str) -> Result<SocketAddr, BadArgument> {
 }
 
 fn worker(words: &[&str]) -> Result<Command, BadArgument> {
-    let value = |name: &str| {
-        let at = words.iter().position(|word| *word == name)?;
-        words.get(at + 1)?.parse().ok()
-    };
-    let control = value("--control")
+    let control = descriptor(words, "--control")
         .ok_or_else(|| BadArgument("a worker is started by the agent itself only".into()))?;
     Ok(Command::Worker {
         control,
-        arena: value("--arena"),
+        arena: descriptor(words, "--arena"),
     })
+}
+
+fn stressor(words: &[&str]) -> Result<Command, BadArgument> {
+    let both = descriptor(words, "--control").zip(descriptor(words, "--board"));
+    let (control, board) =
+        both.ok_or_else(|| BadArgument("a stressor is started by the agent itself only".into()))?;
+    Ok(Command::Stressor { control, board })
+}
+
+fn descriptor(words: &[&str], name: &str) -> Option<RawFd> {
+    let at = words.iter().position(|word| *word == name)?;
+    words.get(at + 1)?.parse().ok()
 }
 
 #[cfg(test)]

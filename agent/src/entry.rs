@@ -19,6 +19,7 @@ use crate::daemon::access::{Access, KnownHost};
 use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError};
 use crate::daemon::{ask, identity, relay, run_as};
 use crate::disk;
+use crate::stressor;
 use crate::worker;
 use crate::worker::spawn::SelfExec;
 
@@ -58,6 +59,12 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
                 Err(_) => ExitCode::from(AGENT_FAILED),
             };
         }
+        Command::Stressor { control, board } => {
+            return match inherit(control, Some(board)) {
+                Ok((control, Some(board))) => stressor::entry::run(control, &board),
+                _ => ExitCode::from(AGENT_FAILED),
+            };
+        }
         Command::Serve(how) => serve(&how, leading),
         Command::Pair(role) => pair(role),
         Command::Admit(host) => admit(&host),
@@ -79,10 +86,10 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
     }
 }
 
-fn inherit(control: i32, arena: Option<i32>) -> io::Result<(UnixStream, Option<File>)> {
+fn inherit(control: i32, file: Option<i32>) -> io::Result<(UnixStream, Option<File>)> {
     let control = UnixStream::from(inherited_fd(control)?);
-    let arena = arena.map(inherited_fd).transpose()?.map(File::from);
-    Ok((control, arena))
+    let file = file.map(inherited_fd).transpose()?.map(File::from);
+    Ok((control, file))
 }
 
 fn folders() -> io::Result<AgentFolders> {

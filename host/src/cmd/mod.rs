@@ -7,6 +7,7 @@ pub mod explain;
 pub mod export;
 pub mod get;
 pub mod model;
+mod preflight;
 pub mod query;
 mod read;
 pub mod records;
@@ -17,8 +18,10 @@ pub mod runs;
 pub mod runtime;
 pub mod samples;
 pub mod selfcheck;
+pub mod stress;
 pub mod summary;
 pub mod sweep;
+pub mod top;
 pub mod trace;
 pub mod windows;
 

@@ -1,5 +1,6 @@
 //! Files made from what is stored. Each format is one exporter of one list.
 
+mod contention;
 mod csv;
 mod dir;
 mod jsonl;
@@ -42,6 +43,7 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &csv::Csv,
     &jsonl::Jsonl,
     &memory::Memory,
+    &contention::Contention,
     &monitor::Monitor,
 ];
 

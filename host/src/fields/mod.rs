@@ -10,6 +10,7 @@ pub mod condition;
 mod cost;
 mod environment;
 mod latency;
+mod load;
 mod lookup;
 mod memory;
 mod model;
@@ -74,6 +75,7 @@ pub const SUBJECTS: &[Subject] = &[
     placement::SUBJECT,
     model::SUBJECT,
     environment::SUBJECT,
+    load::SUBJECT,
     clock::SUBJECT,
     board::SUBJECT,
     cost::SUBJECT,

@@ -9,6 +9,7 @@ mod outcome;
 mod outputs;
 mod page;
 mod placement;
+mod stress;
 pub mod sweep;
 mod telemetry;
 mod tool;
@@ -92,6 +93,7 @@ const RULES: &[&[Rule]] = &[
     clocks::RULES,
     load::RULES,
     outputs::RULES,
+    stress::RULES,
     sweep::RULES,
     tool::RULES,
     telemetry::RULES,

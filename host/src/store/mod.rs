@@ -4,6 +4,7 @@
 //! it; every reading command, export and report reads from here and needs no board. SQL keeps to what
 //! PostgreSQL shares; parameters are `$1`, `$2` in order of appearance, since SQLite counts them so.
 
+mod calibrations;
 mod columns;
 mod error;
 mod open;
@@ -20,6 +21,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
+pub use calibrations::{Calibration, ceilings};
 pub use columns::Columns;
 pub use error::{ErrorClass, StoreError};
 pub use open::Store;

@@ -8,6 +8,7 @@ mod cold;
 mod environment;
 mod json;
 mod latency;
+mod load;
 mod memory;
 mod placement;
 mod repeats;
@@ -38,6 +39,7 @@ pub use environment::{Environment, is_lasting, subject_of};
 pub use json::{DOCUMENT, case_json, to_json, withheld};
 pub use latency::Latency;
 pub(crate) use latency::rate_hz;
+pub use load::LoadSeen;
 pub use memory::MemoryUse;
 pub use placement::PlacementSeen;
 pub(crate) use repeats::warmup_was_steady;
@@ -72,6 +74,7 @@ pub struct CaseSummary {
     pub inputs: Option<InputsUsedRow>,
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
+    pub load: LoadSeen,
     pub clock: ClockSeen,
     pub board: BoardMeanwhile,
     pub failures: Vec<Failed>,
@@ -105,6 +108,7 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         inputs: told.and_then(|row| row.inputs.clone()),
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
+        load: LoadSeen::of(view),
         clock: ClockSeen::of(view),
         board: BoardMeanwhile::of(view),
         failures: repeats::failures(view),

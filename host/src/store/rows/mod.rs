@@ -8,6 +8,7 @@ mod common;
 mod device;
 mod record;
 mod run;
+mod stress;
 
 pub use case::{
     CaseRow, ColdRow, GeneratorRow, InputFileRow, InputsRow, IoRow, LimitsRow, ModelRefRow,
@@ -23,3 +24,4 @@ pub use record::{
     RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageRow, StartRow, TensorRow, ThreadRow,
 };
 pub use run::{CaseEntry, FindingRow, OutcomeKind, RunRow, RunStatus};
+pub use stress::{EffortRow, StressRow, StressThreadRow, StressWindowRow, ThrottleRow, UnitRow};
