@@ -14,6 +14,7 @@ pub mod daemon;
 mod disk;
 pub mod entry;
 pub mod facts;
+pub mod hardware;
 pub mod inputs;
 pub mod sampler;
 pub mod stressor;

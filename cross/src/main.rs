@@ -27,6 +27,7 @@ commands:
   check TARGET      build both variants and hold size, needed libraries and glibc against what is promised;
                     exit 1 when one is broken
         --floor VERSION     another oldest glibc than the target's own
+        --profile PROFILE   as above
   package TARGET    an archive with program, service unit, udev rules and licence list; print its path
         --slim              without the built-in runtime
   sysroot TARGET    Debian's libraries for the target, for qemu's user emulation; print the folder
@@ -96,18 +97,22 @@ fn package_one(target: &str, rest: &[&str]) -> Result<bool> {
 
 fn check_both(target: &str, rest: &[&str]) -> Result<bool> {
     let target = targets::find(target)?;
-    let floor = match rest {
-        [] => target.floor.as_str(),
-        ["--floor", floor] => floor,
-        [word, ..] => bail!("`{word}` is not a word that `check` knows here"),
-    };
+    let mut floor = target.floor.as_str();
+    let mut profile = Wish::default().profile;
+    for pair in rest.chunks(2) {
+        match *pair {
+            ["--floor", version] => floor = version,
+            ["--profile", name] => profile = name.to_owned(),
+            _ => bail!(
+                "`{}` is not a word that `check` knows here, or lacks its value",
+                pair[0]
+            ),
+        }
+    }
     let mut is_good = true;
     for slim in [true, false] {
-        let wish = Wish {
-            slim,
-            ..Wish::default()
-        };
-        let program = build::build(&target, &wish)?;
+        let profile = profile.clone();
+        let program = build::build(&target, &Wish { slim, profile })?;
         let checked = Checked::of(&build::shown(&program), &program, slim, floor)?;
         print(&checked.to_string());
         is_good &= checked.is_good();

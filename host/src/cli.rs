@@ -90,6 +90,8 @@ enum Command {
     Windows(cmd::windows::WindowsArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
+    /// Show what a board does now
+    Top(cmd::top::TopArgs),
     /// Say what the tool costs on a board, and how small a difference can be seen there
     Selfcheck(cmd::selfcheck::SelfcheckArgs),
     /// List, show, name and remove runs
@@ -144,6 +146,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Samples(args) => cmd::samples::run(args, &cli.global),
         Command::Windows(args) => cmd::windows::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
+        Command::Top(args) => cmd::top::run(args, &cli.global),
         Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),
     }

@@ -244,7 +244,7 @@ async fn over_ssh(
     let shell = Shell::new(route.destination.clone());
     look_at_way(report, &shell).await?;
     let probe = look_at_shell(report, &shell, route).await?;
-    look_at_folder(report, &probe, route)?;
+    look_at_folder(report, &probe)?;
     look_at_clock(report, &probe);
     let greeted = look_at_agent(report, &shell, name, route).await?;
     look_at_build(report, &greeted, route)?;
@@ -379,7 +379,7 @@ async fn look_at_shell(
     Ok(probe)
 }
 
-fn look_at_folder(report: &mut Report, probe: &Probe, route: &SshRoute) -> Result<(), Broken> {
+fn look_at_folder(report: &mut Report, probe: &Probe) -> Result<(), Broken> {
     let Some(folder) = probe.folders.first() else {
         return Ok(());
     };
@@ -419,7 +419,6 @@ fn look_at_folder(report: &mut Report, probe: &Probe, route: &SshRoute) -> Resul
         ),
         Some(free) => report.good("disk", format!("{} MiB free", free >> 20)),
     }
-    let _ = route;
     Ok(())
 }
 

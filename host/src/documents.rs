@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use edgedyno_shared::device::{DeviceInfo, Fact};
 use edgedyno_shared::ids::RunId;
-use edgedyno_shared::telemetry::Quality;
+use edgedyno_shared::telemetry::{ChannelKind, Quality};
 use edgedyno_shared::wire::request::LeaseState;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::board::known::KnownBoard;
 use crate::board::ssh::deploy::Deployed;
 use crate::board::ssh::probe::{Libc, Probe};
+use crate::cmd::top::Seen;
 use crate::doctor::Report;
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
@@ -117,6 +118,36 @@ fn channel(digest: &Digest) -> Value {
         "mean": figures.map(|f| f.mean),
         "growth": digest.growth.map(|growth| growth.by),
         "per_second": digest.per_second(),
+    })
+}
+
+/// `top --json`.
+pub fn top(board: &str, seen: &Seen) -> Value {
+    let watched = seen.latest.as_ref();
+    let channels = watched.map_or(&[][..], |watched| &watched.channels);
+    let channels = channels.iter().map(|now| {
+        let history = seen.history.get(&now.channel.name);
+        let last = history.and_then(|history| history.values.last());
+        let is_counter = now.channel.kind == ChannelKind::Counter;
+        json!({
+            "name": now.channel.name,
+            "unit": now.channel.unit,
+            "source": now.channel.source,
+            "state": now.channel.probe.state(),
+            "reason": now.channel.probe.reason(),
+            "value": now.value,
+            "per_second": last.filter(|_| is_counter),
+        })
+    });
+    json!({
+        "document": "edgedyno/top/1",
+        "board": board,
+        "running": watched.and_then(|w| w.running.as_ref()).map(|key| json!({
+            "run": key.run.0,
+            "case": key.case.to_string(),
+            "repeat": key.repeat,
+        })),
+        "channels": channels.collect::<Vec<_>>(),
     })
 }
 

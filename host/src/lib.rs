@@ -20,6 +20,7 @@ pub mod model;
 pub mod near;
 pub mod options;
 pub mod plan;
+pub mod preflight;
 pub mod records;
 pub mod runtime;
 pub mod selfcheck;

@@ -180,7 +180,12 @@ impl Emulated {
                 "-append",
                 &format!("console=ttyAMA0 quiet panic=-1 now={now}{netem}"),
             ])
-            .args(["-netdev", &forwards, "-device", "virtio-net-pci,netdev=n"])
+            .args([
+                "-netdev",
+                &forwards,
+                "-device",
+                "virtio-net-pci,netdev=n,romfile=",
+            ])
             .args(["-drive", &disk, "-device", "virtio-blk-pci,drive=d"])
             .stdin(Stdio::null())
             .stdout(console.try_clone().unwrap())

@@ -1,14 +1,18 @@
 //! A board behind ssh, as a user comes to it: added, measured, looked after, cleared. The server is a real
 //! sshd on the loopback address.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use edgedyno_tests::commands::{QUICK, small_model, summary, text};
+use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::wire::frame::{self, kind};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello};
+use edgedyno_tests::commands::{QUICK, sha256, small_model, summary, text};
 use edgedyno_tests::schema::assert_matches_schema;
 use edgedyno_tests::skip::has;
 use edgedyno_tests::sshd::{Login, Sshd};
-use edgedyno_tests::{Need, Output, Sandbox, binaries};
+use edgedyno_tests::{Need, Output, Sandbox, binaries, runtime};
 use serde_json::Value;
 
 /// A host in a sandbox, and a board behind ssh.
@@ -333,6 +337,142 @@ fn folders_that_cannot_hold_an_agent_are_told_apart() {
         assert!(state == "failed" || state == "warning", "{name}: {value:#}");
         std::fs::write(&boards, was).unwrap();
     }
+}
+
+/// What an agent of another schema answers to a hello.
+fn other_schema() -> Vec<u8> {
+    let own = Hello {
+        schema: [9; 32],
+        ..Hello::new(BuildId("0ld".into()), StoreId::NONE)
+    };
+    let host = Hello::new(BuildId("test".into()), StoreId::NONE);
+    own.answer(&host).to_frame().to_bytes()
+}
+
+#[test]
+fn an_agent_of_another_version_is_named_and_replaced() {
+    let Some(lab) = Lab::added() else { return };
+    lab.board(&["info", "x"]).ok();
+    let program = lab.program();
+    let hello = lab.sandbox.write("hello", other_schema());
+    let old = format!(
+        "#!/bin/sh\ncase $1 in\nversion) echo 'edgedyno-agent 0.0.9 build 0ld';;\nserve) cat {}; sleep 2;;\n\
+         *) exit 2;;\nesac\n",
+        hello.display()
+    );
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, old).unwrap();
+    std::fs::set_permissions(
+        &program,
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let (output, value) = lab.doctor();
+    assert_eq!(
+        (output.code, &value["broken"]),
+        (7, &Value::from("version")),
+        "{value:#}"
+    );
+    let model = small_model(&lab.sandbox);
+    let refused = lab.run(&model, &QUICK).expect_code(7);
+    assert!(
+        refused.stderr.contains("board update"),
+        "{}",
+        refused.stderr
+    );
+    let agent = binaries().agent.display().to_string();
+    let updated = lab
+        .board(&["update", "x", "--agent", &agent, "--json"])
+        .ok()
+        .json();
+    assert_ne!(updated["sent_bytes"], 0);
+    lab.run(&model, &QUICK).ok();
+}
+
+#[test]
+fn an_old_agent_that_runs_makes_way_for_the_new_one() {
+    let Some(lab) = Lab::new() else { return };
+    let state = lab.sshd.home().join(".local/state/edgedyno");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let socket = state.join("agent.sock");
+    // The path may be longer than a socket's can be.
+    let folder = std::fs::File::open(&state).unwrap();
+    let short = format!(
+        "/proc/self/fd/{}/agent.sock",
+        std::os::fd::AsRawFd::as_raw_fd(&folder)
+    );
+    let listener = std::os::unix::net::UnixListener::bind(short).unwrap();
+    let old = std::thread::spawn(move || {
+        loop {
+            let (mut stream, _) = listener.accept().unwrap();
+            while let Ok(Some(frame)) = frame::read_blocking(&mut stream, frame::LIMIT) {
+                match frame.kind {
+                    kind::HELLO => stream.write_all(&other_schema()).unwrap(),
+                    kind::RETIRE => {
+                        let status = DaemonStatus {
+                            process: 1,
+                            sessions: 1,
+                            queued: 0,
+                            spooled: 0,
+                            running: false,
+                        };
+                        stream
+                            .write_all(&status.to_frame(kind::RETIRE_REPLY).to_bytes())
+                            .unwrap();
+                        std::fs::remove_file(&socket).unwrap();
+                        return;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    });
+    lab.add(&[]).ok();
+    assert!(old.is_finished(), "it was told to leave");
+    old.join().unwrap();
+}
+
+#[test]
+fn a_runtime_is_brought_to_a_board() {
+    let Some(lab) = Lab::added() else { return };
+    let Some(library) = runtime::onnxruntime() else {
+        return;
+    };
+    let library = library.display().to_string();
+    let words = [
+        "runtime",
+        "install",
+        "onnxruntime",
+        "--board",
+        "x",
+        "--from",
+        &library,
+        "--json",
+    ];
+    let installed = lab.sandbox.edgedyno(words).ok().json();
+    assert_matches_schema(&installed, "runtime");
+    let path = text(&installed["path"]);
+    let cache = lab.sshd.home().join(".cache/edgedyno/runtimes/onnxruntime");
+    assert!(Path::new(&path).starts_with(&cache), "{path}");
+    assert_eq!(sha256(Path::new(&path)), text(&installed["sha256"]));
+    assert_eq!(installed["here"]["state"], "usable");
+    let model = small_model(&lab.sandbox);
+    let words = [
+        "run",
+        model.to_str().unwrap(),
+        "--board",
+        "x",
+        "--backend",
+        "onnxruntime",
+    ];
+    lab.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
+    let removed = lab.board(&["remove", "x", "--json"]).ok().json();
+    assert!(
+        removed["deleted"].to_string().contains(".cache/edgedyno"),
+        "{removed}"
+    );
+    assert!(!cache.exists());
 }
 
 #[test]

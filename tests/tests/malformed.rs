@@ -3,6 +3,9 @@
 //!
 //! `EDGEDYNO_MALFORMED=1000000` makes a campaign of it, `EDGEDYNO_MALFORMED_SEED` another one.
 
+use edgedyno_shared::clocks::{
+    ClockAnswer, ClockExchange, ClockMoment, ClockQuestion, ExchangeResult, FourStamps, best, drift,
+};
 use edgedyno_shared::content::{ContentOffer, OfferedFile, content_hash};
 use edgedyno_shared::ids::{BootId, BuildId, RunId, Sha256, StoreId};
 use edgedyno_shared::link::key::Fingerprint;
@@ -98,6 +101,27 @@ fn true_payloads() -> Vec<Vec<u8>> {
         segment: 4,
         key: key(),
     };
+    let answer = ClockAnswer {
+        number: 1,
+        received: Nanos(2),
+        answered: Nanos(3),
+        unix_ns: 4,
+        clock: 5,
+    };
+    let exchange = ClockExchange {
+        moment: ClockMoment::After,
+        result: ExchangeResult::Answered {
+            best: FourStamps {
+                asked: Nanos(1),
+                received: Nanos(2),
+                answered: Nanos(3),
+                heard: Nanos(4),
+            },
+            rounds: 5,
+            host_clock: 6,
+            host_unix_ns: 7,
+        },
+    };
     let hello = Hello::new(BuildId("b".into()), StoreId([2; 16]));
     let reply: (u64, Result<Reply, Failure>) = (1, Ok(Reply::Submitted(vec![OrderAnswer::Known])));
     let frames = [
@@ -106,6 +130,8 @@ fn true_payloads() -> Vec<Vec<u8>> {
         Frame::encode(kind::REPLY, &reply),
         Frame::encode(kind::EVENT, &Event::Progress(progress)),
         Record::End(end).to_frame(5),
+        Record::ClockExchange(exchange).to_frame(6),
+        Frame::encode(kind::CLOCK_ANSWER, &answer),
         Ok(header.to_frame()),
         Ok(hello.to_frame()),
         Ok(hello.answer(&hello).to_frame()),
@@ -120,7 +146,14 @@ fn decode_all(bytes: &[u8]) {
     let _ = frame::decode::<(u64, Request)>(kind::REQUEST, bytes);
     let _ = frame::decode::<(u64, Result<Reply, Failure>)>(kind::REPLY, bytes);
     let _ = frame::decode::<Event>(kind::EVENT, bytes);
-    let _ = Record::parse(bytes);
+    let _ = frame::decode::<ClockQuestion>(kind::CLOCK, bytes);
+    let _ = frame::decode::<ClockAnswer>(kind::CLOCK_ANSWER, bytes);
+    if let Ok((_, Record::ClockExchange(exchange))) = Record::parse(bytes)
+        && let ExchangeResult::Answered { best: stamps, .. } = exchange.result
+        && let Some(stamps) = best(&[stamps])
+    {
+        let _ = (stamps.offset(), stamps.bound(), drift(stamps, stamps));
+    }
     let _ = RecordHeader::parse(bytes);
     if let Ok(chunk) = read_chunk(bytes) {
         let _ = chunk.columns();

@@ -19,12 +19,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use edgedyno::board::link::{Greeted, Link};
+use edgedyno::board::link::{Greeted, Link, LinkError};
 use edgedyno::board::{Board, ConnectError};
 use edgedyno::drive::interrupts::Interrupts;
 use edgedyno::drive::{DriveEnd, Driver, LeaseWish, Plan};
 use edgedyno::plan::axes::match_key;
 use edgedyno::plan::fixed::{Conduct, StaticPlan};
+use edgedyno::plan::{Planner, Progress};
 use edgedyno::store::rows::RulesRow;
 use edgedyno::store::{NewCase, NewRun, Store};
 use edgedyno_agent::clock::Clock;
@@ -46,7 +47,7 @@ use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{RunId, Sha256, StoreId};
 use edgedyno_shared::link::role::Role;
 use edgedyno_shared::order::{
-    ColdStart, Limits, OrderKey, OutputWish, Rules, StopRule, WarmupRule,
+    ColdStart, Limits, OrderKey, OutputWish, Preparation, Rules, StopRule, WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
 use edgedyno_shared::telemetry::TelemetryMode;
@@ -54,6 +55,7 @@ use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::Record;
+use edgedyno_shared::wire::request::Request;
 use edgedyno_tests::small_disk::SmallDisk;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::watch;
@@ -395,7 +397,7 @@ impl World {
     async fn storm(self: Rc<Self>, hosts: Rc<Hosts>, length: Duration) {
         while self.began.elapsed() < length {
             sleep(self.dice.pause(Duration::from_secs(20))).await;
-            match self.dice.roll(15) {
+            match self.dice.roll(16) {
                 0..4 => {
                     self.count("line cut");
                     self.cut();
@@ -428,6 +430,7 @@ impl World {
                     }
                 }
                 10 => self.die_in_a_theft(),
+                14 => self.order_too_late().await,
                 11 => {
                     self.count("wall clock set");
                     let hour = 3_600_000_000_000;
@@ -451,6 +454,40 @@ impl World {
             }
         }
         self.is_calm.set(true);
+    }
+
+    /// One takes the board, sleeps while another takes it, and orders on its old line when it wakes up.
+    async fn order_too_late(self: &Rc<Self>) {
+        let board = SimulatedBoard(Rc::clone(self));
+        let take = |name: &str| Request::TakeLease {
+            steal: true,
+            name: name.into(),
+        };
+        let Ok(mut sleeper) = board.connect(StoreId([0xdd; 16])).await else {
+            return;
+        };
+        if sleeper.ask(take("a sleeper")).await.is_err() {
+            return;
+        }
+        let Ok(mut other) = board.connect(StoreId([0xcc; 16])).await else {
+            return;
+        };
+        if other.ask(take("one who is awake")).await.is_err() {
+            return;
+        }
+        let mut plan = StaticPlan::new(&RunId("late".into()), cases(), conduct());
+        let mut progress = Progress::default();
+        progress.room = 1;
+        match sleeper.ask(Request::Submit(plan.next(&progress))).await {
+            Ok(_) => panic!("an order of an old epoch was accepted"),
+            Err(LinkError::Refused(why)) => {
+                assert_eq!(why.code, FailureCode::LeaseLost);
+                self.count("order of an old epoch refused");
+            }
+            // The line was lost meanwhile.
+            Err(_) => {}
+        }
+        let _ = other.ask(Request::GiveLease).await;
     }
 
     /// Holds back what the agent says on one connection.
@@ -732,6 +769,7 @@ fn conduct() -> Conduct {
             reference: vec![],
         },
         telemetry: TelemetryMode::Off,
+        preparation: Preparation::default(),
         seed: 0,
     }
 }
@@ -892,6 +930,12 @@ fn nothing_is_lost_or_doubled_and_no_epoch_has_two_owners() {
                 let again = format!("EDGEDYNO_SIMULATE={seed}..{}", seed + 1);
                 panic!("seed {seed}: {why}\n{again} shows it again");
             }
+        }
+    }
+    // The two checks of the lease were put to the test, each by what it is for.
+    if range.end - range.start >= SEEDS.end {
+        for fault in ["order of an old epoch refused", "order of a robbed host dropped"] {
+            assert!(all.contains_key(fault), "no seed had: {fault}");
         }
     }
     // A campaign says what it was made of.

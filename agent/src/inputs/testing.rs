@@ -9,7 +9,8 @@ use edgedyno_shared::case::{
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
-    ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
+    ColdStart, Limits, OrderKey, OutputWish, Pass, Preparation, RepeatOrder, Rules, StopRule,
+    WarmupRule,
 };
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
@@ -83,13 +84,13 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
             memory: None,
         },
         cold: ColdStart::FreshProcess,
-        cool_down: None,
         outputs: OutputWish {
             save: false,
             reference: Vec::new(),
         },
         load: Load::default(),
         telemetry: TelemetryMode::Off,
+        preparation: Preparation::default(),
     };
     Job {
         model_files: Vec::new(),

@@ -11,6 +11,7 @@
 mod accelerators;
 mod board;
 mod clocks;
+mod counters;
 mod cpu;
 mod devfreq;
 mod fault;
@@ -38,7 +39,8 @@ mod tests;
 pub use self::board::Board;
 pub use self::fault::Fault;
 pub use self::offer::{Found, Offer, Spec, Tier};
-pub use self::threads::Sampling;
+pub use self::thermal::temperatures;
+pub use self::threads::{Latest, Sampling};
 pub use self::watch::{Plan, Readings, Watch};
 
 /// One subject of the board.
@@ -70,4 +72,5 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &rapl::Rapl,
     &devfreq::Devfreq,
     &accelerators::Accelerators,
+    &counters::Counters,
 ];

@@ -17,7 +17,8 @@ use edgedyno_shared::clocks::{ClockAnswer, ClockQuestion};
 use edgedyno_shared::ids::{BuildId, RunId, Sha256, StoreId};
 use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
-    ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
+    ColdStart, Limits, OrderKey, OutputWish, Pass, Preparation, RepeatOrder, Rules, StopRule,
+    WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd};
 use edgedyno_shared::telemetry::TelemetryMode;
@@ -354,6 +355,7 @@ pub(crate) fn order(repeat: u32, options: &[(&str, &str)]) -> RepeatOrder {
         },
         load: Load::default(),
         telemetry: TelemetryMode::Normal,
+        preparation: Preparation::default(),
     }
 }
 

@@ -295,7 +295,11 @@ async fn settle(
         deploy::start(shell, route, is_root).await?;
         return Ok(ssh);
     }
-    let mut greeted = ssh.greet(StoreId::NONE).await?;
+    let mut greeted = match ssh.greet(StoreId::NONE).await {
+        // The relay waits for a daemon of another build to finish its repeat.
+        Err(ConnectError::Link(LinkError::Silent)) => return Err(SetupError::Running),
+        greeted => greeted?,
+    };
     if greeted.reply.agent.build.0 == build && !is_own_start {
         greeted.leave().await;
         return Ok(ssh);

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod export;
 pub mod get;
 pub mod model;
+mod preflight;
 mod read;
 pub mod records;
 pub mod rerun;
@@ -18,6 +19,7 @@ pub mod selfcheck;
 pub mod stress;
 pub mod summary;
 pub mod sweep;
+pub mod top;
 pub mod windows;
 
 use std::path::PathBuf;

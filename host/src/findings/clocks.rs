@@ -11,6 +11,18 @@ const RAMP: f64 = 0.05;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        code: "clock_not_as_asked",
+        level: Level::Invalid,
+        meaning: "Clocks were to be held, and a governor or a limit read back was not what was written, or a held CPU clock was seen more than 5 % below its limit within the window.",
+        check: clock_not_as_asked,
+    },
+    Rule {
+        code: "cool_down_failed",
+        level: Level::Warning,
+        meaning: "A repeat was to begin on a cool board and did not: the sensor did not fall in time, or there is none.",
+        check: cool_down_failed,
+    },
+    Rule {
         code: "clock_ramp",
         level: Level::Warning,
         meaning: "A clock that matters (of the measured CPUs, of GPU, NPU or memory) moved by more than 5 % within the window: trials ran at different speeds.",
@@ -86,6 +98,70 @@ fn slows_down(device: &str) -> bool {
         "powerclamp",
     ];
     !device.contains("fan") && SLOW.iter().any(|part| device.contains(part))
+}
+
+fn clock_not_as_asked(e: &Evidence<'_>) -> Vec<Hit> {
+    if !e.view.entry.rules.fix_clocks {
+        return Vec::new();
+    }
+    let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
+        let read_back = repeat
+            .row
+            .effective
+            .iter()
+            .filter(|each| is_clock(&each.name));
+        let other = read_back.filter(|each| each.requested != each.observed);
+        let other = other.map(|each| {
+            let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
+            let (asked, got) = (shown(&each.requested), shown(&each.observed));
+            let text = format!("{} is {got}, {asked} was asked for", each.name);
+            Hit::of(repeat, text)
+                .figure("requested", asked)
+                .figure("observed", got)
+        });
+        let slow = policies_of(repeat).into_iter().filter_map(|policy| {
+            let find = |what: &str| {
+                let name = format!("cpu.policy{policy}.{what}");
+                repeat.telemetry.iter().find(|d| d.channel.name == name)
+            };
+            let (freq, limit) = (find("freq")?, find("freq_max")?);
+            let (lowest, limit) = (freq.figures?.min, limit.figures?.max);
+            ((lowest as f64) < limit as f64 * (1.0 - RAMP)).then(|| {
+                let shown = |hz: i64| value("hz", hz as f64);
+                let text = format!(
+                    "the clock of policy {policy} fell to {}, it was to be held at {}",
+                    shown(lowest),
+                    shown(limit)
+                );
+                hit(repeat, freq, text)
+                    .figure("lowest_hz", lowest)
+                    .figure("limit_hz", limit)
+            })
+        });
+        let none = repeat
+            .row
+            .events
+            .iter()
+            .filter(|event| event.code == "no_clock_to_hold");
+        let none = none.map(|event| Hit::of(repeat, event.text.clone()));
+        other.chain(slow).chain(none).collect()
+    };
+    e.counting().flat_map(of_repeat).collect()
+}
+
+/// Whether a setting read back is one of the clocks that were held.
+pub(super) fn is_clock(setting: &str) -> bool {
+    setting.starts_with("clocks.")
+}
+
+fn cool_down_failed(e: &Evidence<'_>) -> Vec<Hit> {
+    let told = |repeat: &RepeatView| {
+        let codes = ["cool_down_timed_out", "cool_down_no_sensor"];
+        let mut events = repeat.row.events.iter();
+        let event = events.find(|event| codes.contains(&event.code.as_str()))?;
+        Some(Hit::of(repeat, event.text.clone()).figure("event", event.code.clone()))
+    };
+    e.counting().filter_map(told).collect()
 }
 
 fn clock_ramp(e: &Evidence<'_>) -> Vec<Hit> {

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::{RunId, Sha256};
-use edgedyno_shared::order::{ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules};
+use edgedyno_shared::order::{
+    ColdStart, Limits, OrderKey, OutputWish, Pass, Preparation, RepeatOrder, Rules,
+};
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::axes::case_key;
@@ -23,6 +25,7 @@ pub struct Conduct {
     pub cold: ColdStart,
     pub outputs: OutputWish,
     pub telemetry: TelemetryMode,
+    pub preparation: Preparation,
     /// Decides the order of the cases within each round.
     pub seed: u64,
 }
@@ -150,10 +153,10 @@ impl StaticPlan {
             rules: self.conduct.rules.clone(),
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
-            cool_down: self.schedule.cool_down,
             outputs,
             load: self.schedule.load_of(&self.cases[slot.case as usize].1),
             telemetry: self.conduct.telemetry,
+            preparation: self.conduct.preparation.clone(),
         }
     }
 
@@ -356,6 +359,7 @@ pub(crate) mod tests {
                 reference: Vec::new(),
             },
             telemetry: TelemetryMode::Normal,
+            preparation: Preparation::default(),
             seed,
         }
     }

@@ -171,10 +171,10 @@ impl OptimizePlan {
             rules: self.conduct.rules.clone(),
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
-            cool_down: self.schedule.cool_down,
             outputs,
             load: self.schedule.load_of(&self.cases[at].1),
             telemetry: self.conduct.telemetry,
+            preparation: self.conduct.preparation.clone(),
         }
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::load::Load;
-use edgedyno_shared::order::CoolDown;
 use edgedyno_shared::units::Nanos;
 
 use super::axes::axes;
@@ -26,8 +25,6 @@ pub struct Schedule {
     pub sentinel: Option<Sentinel>,
     /// Axes, as [`axes`] names them, along which nothing larger is measured once memory ran out.
     pub stop_on_oom: Vec<String>,
-    /// What each repeat waits for.
-    pub cool_down: Option<CoolDown>,
     /// Outputs of each case's first repeat are kept, to be compared.
     pub keeps_outputs: bool,
     /// More repeats of a case behind all others, to see whether the board is what it was.

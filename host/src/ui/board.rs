@@ -65,7 +65,8 @@ pub fn info(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
     for (label, fact) in [
         ("model", "board_model"),
         ("soc", "soc"),
-        ("cpu", "cpu_model"),
+        ("cores", "cores"),
+        ("engines", "engines"),
         ("kernel", "kernel_release"),
     ] {
         if let Some(fact) = device.facts.iter().find(|known| known.name == fact) {

@@ -18,5 +18,6 @@ pub mod summary;
 pub mod sweep;
 pub mod table;
 pub mod telemetry;
+pub mod top;
 pub mod units;
 pub mod windows;

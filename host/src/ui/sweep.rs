@@ -62,8 +62,8 @@ impl Expected {
     }
 
     /// Each of so many repeats may wait for the board to cool as well.
-    pub fn with_cool_down(self, wish: Option<CoolDown>, repeats: usize) -> Self {
-        let longest = wish.map_or(0.0, |wish| wish.limit.as_secs_f64());
+    pub fn with_cool_down(self, wish: Option<&CoolDown>, repeats: usize) -> Self {
+        let longest = wish.map_or(0.0, |wish| wish.at_most.as_secs_f64());
         Self {
             most_seconds: self
                 .most_seconds
@@ -313,10 +313,11 @@ mod tests {
         assert_eq!(fixed.text(), "1 min 10 s");
         let wish = CoolDown {
             below_millicelsius: 60_000,
-            limit: Nanos::from_secs(6),
+            sensor: None,
+            at_most: Nanos::from_secs(6),
         };
         assert_eq!(
-            fixed.with_cool_down(Some(wish), 10).text(),
+            fixed.with_cool_down(Some(&wish), 10).text(),
             "1 min 10 s to 2 min 10 s, by how soon it is steady and cool"
         );
         let trials = Expected::of(&rules((20, 0, 0, false), 5), 10);

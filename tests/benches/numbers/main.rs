@@ -11,6 +11,7 @@ mod large;
 mod link;
 mod measured;
 mod period;
+mod sampler;
 mod size;
 mod summary;
 mod sweep;
@@ -52,6 +53,11 @@ const BENCHES: [Bench; 16] = [
         name: "bare",
         summary: "p50 of two real models against a bare loop over the same C interface",
         measure: bare::measure,
+    },
+    Bench {
+        name: "sampler",
+        summary: "what watching the board costs, and what it does to p50",
+        measure: sampler::measure,
     },
     Bench {
         name: "fixed",

@@ -139,9 +139,10 @@ impl Shell {
 
     async fn run_unlimited(&self, script: &str) -> Result<Answer, SshError> {
         let marker = marker();
-        // A function is read to its end before it runs: what it calls cannot eat what is left of it.
+        // A function is read to its end before it runs: what it calls cannot eat what is left of it. Its
+        // `exit` leaves only the shell that it runs in.
         let text = format!(
-            "edgedyno() {{\n{script}\n}}\nprintf '\\n%s\\n' {marker}\nedgedyno </dev/null\n\
+            "edgedyno() (\n{script}\n)\nprintf '\\n%s\\n' {marker}\nedgedyno </dev/null\n\
              printf '\\n%s %s\\n' {marker} \"$?\"\nexit 0\n"
         );
         let mut child = self.start("exec /bin/sh")?;
@@ -367,6 +368,8 @@ mod tests {
         runtime.block_on(async {
             let answer = shell.run("cat\necho one; printf two\nfalse").await.unwrap();
             assert_eq!((answer.output.as_str(), answer.code), ("one\ntwo", 1));
+            let left = shell.run("echo x; exit 9; echo y").await.unwrap();
+            assert_eq!((left.output.as_str(), left.code), ("x", 9));
             let file = folder.path().join("sent");
             std::fs::write(&file, vec![7_u8; 200_000]).unwrap();
             let there = folder.path().join("there");
@@ -379,7 +382,7 @@ mod tests {
             assert_eq!(std::fs::read(there).unwrap(), vec![7_u8; 200_000]);
             assert_eq!(told.last(), Some(&200_000));
             assert!(sent.output.ends_with("good\n"), "{sent:?}");
-            let gone = shell.run("exit 3\n}\nkill -9 $$\n{").await.unwrap_err();
+            let gone = shell.run("exit 3\n)\nkill -9 $$\n(").await.unwrap_err();
             assert_eq!(gone.fault, Fault::Shell);
         });
     }

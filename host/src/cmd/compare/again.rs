@@ -184,6 +184,7 @@ impl Again {
                 cold: first.rules.cold.into(),
                 outputs: first.rules.outputs(),
                 telemetry: first.rules.telemetry.into(),
+                preparation: first.rules.preparation(),
                 seed: COIN,
             },
             contents: self.contents.clone(),

@@ -119,13 +119,13 @@ impl PlanFlags {
             reference: (!self.no_compare).then_some(reference),
             tolerance: self.tolerance.unwrap_or(Tolerance::USUAL),
             rules: self.rules.rules(),
-            cool_down: schedule.cool_down,
             limits: self.limits.limits(),
             cold: match self.cold {
                 Some(ColdChoice::PageCache) => ColdStart::PageCache,
                 None => ColdStart::FreshProcess,
             },
             telemetry: self.telemetry.mode(),
+            preparation: self.telemetry.preparation(),
             inputs: InputWish {
                 files: self.inputs.inputs.clone(),
                 policy: self.inputs.input_policy.map(InputPolicy::from),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use edgedyno_shared::case::{Case, InputPolicy, ModelRef, NamedShape};
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::{CoolDown, OutputWish};
+use edgedyno_shared::order::OutputWish;
 
 use crate::board::Board;
 use crate::board::content::Content;
@@ -17,7 +17,6 @@ use crate::cmd::{block_on, here};
 use crate::exit::CommandError;
 use crate::options::inputs::{InputOptions, PolicyChoice};
 use crate::plan::axes::case_key;
-use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
 use crate::plan::feed::{Feed, Unpacked};
 use crate::plan::fixed::Conduct;
@@ -73,7 +72,6 @@ pub(in crate::cmd) fn prepare(
     let feed = Feed::resolve(&input_options(&definition.inputs), &folder)?;
     let keys: Vec<RuntimeKey> = distinct(points.iter().map(RuntimeKey::of));
     let (devices, found) = ask_boards(&keys)?;
-    check_cool_down(definition.cool_down, &devices)?;
     let chosen = chosen_runtimes(&devices, &found);
     let models = read_models(definition, &points, &chosen)?;
     let references = models.iter();
@@ -105,15 +103,6 @@ pub(in crate::cmd) fn prepare(
         libraries: libraries(&found),
         note: found.values().find_map(|chosen| chosen.note.clone()),
     })
-}
-
-/// Who is to wait until it is cool must be able to.
-pub(super) fn check_cool_down(
-    wish: Option<CoolDown>,
-    devices: &BTreeMap<String, DeviceInfo>,
-) -> Result<(), CommandError> {
-    let mut boards = devices.iter().filter(|_| wish.is_some());
-    boards.try_for_each(|(name, device)| check::cool_down(name, device))
 }
 
 fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
@@ -262,7 +251,6 @@ fn schedule(
         within: definition.within,
         sentinel: sentinel.transpose()?,
         stop_on_oom: stop_axes(definition),
-        cool_down: definition.cool_down,
         keeps_outputs: definition.reference.is_some() && cases.len() > 1,
         ..Schedule::default()
     })
@@ -316,6 +304,7 @@ fn conduct(definition: &Definition) -> Conduct {
             reference: Vec::new(),
         },
         telemetry: definition.telemetry,
+        preparation: definition.preparation.clone(),
         seed: definition.seed,
     }
 }

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::CoolDown;
 use edgedyno_shared::units::Nanos;
 use serde_json::{Map, Value, json};
 
@@ -34,6 +33,7 @@ pub(super) fn rules_row(prepared: &Prepared) -> RulesRow {
         &conduct.outputs,
     )
     .watched(conduct.telemetry)
+    .prepared(&conduct.preparation)
 }
 
 /// All but the cases, which the store has in a table of its own.
@@ -65,10 +65,6 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
         })),
         "ceilings": schedule.ceilings.to_json(),
         "settle_ns": schedule.settle.map(|settle| settle.0),
-        "cool_down": schedule.cool_down.map(|wish| json!({
-            "below_millicelsius": wish.below_millicelsius,
-            "limit_ns": wish.limit.0,
-        })),
         "references": prepared.references.as_deref().map(keys),
         "tolerance": {
             "cosine": prepared.tolerance.cosine,
@@ -161,13 +157,6 @@ fn read_run(plan: &Value) -> Option<Recorded> {
     })
 }
 
-fn cool_down(value: &Value) -> Option<CoolDown> {
-    Some(CoolDown {
-        below_millicelsius: value["below_millicelsius"].as_i64()?,
-        limit: Nanos(value["limit_ns"].as_i64()?),
-    })
-}
-
 fn read_sweep(plan: &Value) -> Option<Recorded> {
     let number = |name: &str| plan[name].as_u64();
     let small = |name: &str| number(name).and_then(|n| u32::try_from(n).ok());
@@ -202,7 +191,6 @@ fn read_sweep(plan: &Value) -> Option<Recorded> {
             within,
             sentinel,
             stop_on_oom: stop_on_oom.filter_map(text).collect(),
-            cool_down: cool_down(&plan["cool_down"]),
             keeps_outputs: references.is_some(),
             recovery: key(&plan["recovery"]["case"]).map(|case| Recovery {
                 case,

@@ -6,7 +6,7 @@ use edgedyno_shared::case::{Case, NamedShape};
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::{RunId, Sha256};
 
-use super::prepare::{Library, Planned, Prepared, check_cool_down};
+use super::prepare::{Library, Planned, Prepared};
 use super::record::{self, Recorded};
 use crate::cli::Global;
 use crate::cmd::run::inventory::{Inquiry, find_board};
@@ -68,6 +68,7 @@ pub(in crate::cmd) fn recall(
         cold: first.rules.cold.into(),
         outputs: first.rules.outputs(),
         telemetry: first.rules.telemetry.into(),
+        preparation: first.rules.preparation(),
         seed,
     };
     // A plan of `run` names one library, that of the one backend of its cases.
@@ -99,7 +100,6 @@ pub(in crate::cmd) fn recall(
     }
     let boards: BTreeSet<&str> = cases.iter().map(|c| c.case.board.as_str()).collect();
     let devices = ask(&boards, &libraries)?;
-    check_cool_down(schedule.cool_down, &devices)?;
     Ok(Prepared {
         name,
         devices,

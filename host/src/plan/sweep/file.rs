@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use edgedyno_shared::case::InputPolicy;
-use edgedyno_shared::order::{ColdStart, CoolDown, Limits, Rules};
+use edgedyno_shared::order::{ColdStart, CoolDown, Limits, Preparation, Rules};
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 
@@ -101,10 +101,15 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
             .map_or(Ok(TelemetryMode::Normal), |node| {
                 node.parse(telemetry::mode)
             })?,
-        cool_down: root
-            .take("cool_down")
-            .map(|node| cool_down(&node))
-            .transpose()?,
+        preparation: Preparation {
+            cool_down: root
+                .take("cool_down")
+                .map(|node| cool_down(&node))
+                .transpose()?,
+            fix_clocks: root
+                .take("fix_clocks")
+                .map_or(Ok(false), |node| node.flag())?,
+        },
         tolerance: root
             .take("tolerance")
             .map_or(Ok(Tolerance::USUAL), |node| tolerance(&node))?,
@@ -555,24 +560,28 @@ fn input_policy(text: &str) -> std::result::Result<InputPolicy, String> {
     found.ok_or_else(|| "one of fixed, cycle, fresh is needed".into())
 }
 
+/// `{ below_c = 60, sensor = "therm.cpu", at_most = "5m" }`.
+fn cool_down(node: &Node<'_>) -> Result<CoolDown> {
+    let mut table = node.table()?;
+    let cool_down = CoolDown {
+        below_millicelsius: table.need("below_c")?.parse(telemetry::celsius)?,
+        sensor: table.take("sensor").map(|node| node.scalar()).transpose()?,
+        at_most: table
+            .take("limit")
+            .map_or(Ok(telemetry::COOL_DOWN_LIMIT), |node| {
+                node.parse(parse::positive_span)
+            })?,
+    };
+    table.finish()?;
+    Ok(cool_down)
+}
+
 fn cold(text: &str) -> std::result::Result<ColdStart, String> {
     match text {
         "fresh-process" => Ok(ColdStart::FreshProcess),
         "page-cache" => Ok(ColdStart::PageCache),
         _ => Err("fresh-process or page-cache is needed".into()),
     }
-}
-
-fn cool_down(node: &Node<'_>) -> Result<CoolDown> {
-    let mut table = node.table()?;
-    let below = table.need("below_c")?.parse(schedule::millicelsius)?;
-    let limit = table.take("limit");
-    let limit = limit.map(|node| node.parse(parse::positive_span));
-    table.finish()?;
-    Ok(CoolDown {
-        below_millicelsius: below,
-        limit: limit.unwrap_or(Ok(schedule::COOL_DOWN_LIMIT))?,
-    })
 }
 
 fn tolerance(node: &Node<'_>) -> Result<Tolerance> {

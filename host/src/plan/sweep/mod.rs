@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use edgedyno_shared::case::{Generator, InputPolicy};
-use edgedyno_shared::order::{ColdStart, CoolDown, Limits, Rules};
+use edgedyno_shared::order::{ColdStart, Limits, Preparation, Rules};
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use self::align::Align;
@@ -55,7 +55,7 @@ pub struct Definition {
     pub limits: Limits,
     pub cold: ColdStart,
     pub telemetry: TelemetryMode,
-    pub cool_down: Option<CoolDown>,
+    pub preparation: Preparation,
     pub inputs: InputWish,
 }
 
