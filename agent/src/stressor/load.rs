@@ -238,6 +238,8 @@ impl LoadRun {
         for process in &mut self.processes {
             process.kill();
             let _ = timeout(STOP_PATIENCE, process.reap()).await;
+            // Its last word on the board, which lies behind the window.
+            process.sample();
         }
         let mut records = Vec::new();
         let mut threads = 0;

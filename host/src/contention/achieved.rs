@@ -102,7 +102,11 @@ pub fn bytes_per_second(rows: &[StressRow]) -> Option<f64> {
     let moving = rows
         .iter()
         .filter(|row| row.unit == UnitRow::Bytes && row.stressor != "io");
-    moving.map(|row| Achieved::of(row).per_wall_second).sum()
+    // From zero: the sum of nothing is minus zero otherwise.
+    let rates: Option<Vec<f64>> = moving
+        .map(|row| Achieved::of(row).per_wall_second)
+        .collect();
+    Some(rates?.iter().fold(0.0, |sum, rate| sum + rate))
 }
 
 #[cfg(test)]
@@ -176,10 +180,8 @@ pub(crate) mod tests {
         both.threads[1].window = None;
         assert_eq!(Achieved::of(&both).per_wall_second, None);
         assert_eq!(bytes_per_second(&[both.clone()]), None);
-        assert_eq!(
-            bytes_per_second(&[row("spin", EffortRow::Full, 0, 1_000)]),
-            Some(0.0)
-        );
+        let nothing = bytes_per_second(&[row("spin", EffortRow::Full, 0, 1_000)]);
+        assert_eq!(nothing.map(f64::to_bits), Some(0));
         let mixed = [
             row("spin", EffortRow::Full, 0, 900),
             row("chase", EffortRow::Full, 64, 900),

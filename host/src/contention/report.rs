@@ -457,7 +457,8 @@ impl Curve {
             }
         });
         let base = Point::of(idle, idle, &[]);
-        let mut steps: Vec<&Point> = vec![control.map_or(&base, |(_, point)| point)];
+        let control = control.map(|(_, point)| point).filter(|point| point.valid);
+        let mut steps: Vec<&Point> = vec![control.unwrap_or(&base)];
         steps.extend(valid().map(|(_, point)| *point));
         let mut order: Vec<&Point> = levels.iter().map(|(_, point)| *point).collect();
         let reached = |point: &Point| point.achieved_bps.unwrap_or(0.0);

@@ -101,47 +101,49 @@ fn heading(axes: &std::collections::BTreeMap<String, String>, simulated: bool) -
     )
 }
 
+/// What every condition did to the latency, and beside it what is left once the busy CPU is taken off.
 fn table(experiment: &Experiment) -> String {
-    let has_device = experiment
-        .points
-        .iter()
-        .any(|p| p.slowdown.contains_key(DEVICE));
-    let mut table = Table::new()
+    let mut latency = Table::new()
         .text("condition")
         .figure("GB/s")
         .figure("p50 × idle")
+        .figure("p95 × idle")
         .figure("p99 × idle")
-        .figure("p50 × spin");
-    if has_device {
-        table = table.figure("device × idle");
-    }
-    let mut table = table.text("");
+        .text("");
+    let mut parts = Table::new()
+        .text("condition")
+        .figure("p50 × spin")
+        .figure("p99 × spin")
+        .figure("device p50 × idle");
     for point in &experiment.points {
-        let mut row = vec![
-            point.condition.clone(),
+        let name = point.condition.clone();
+        latency.row([
+            name.clone(),
             gbps(point),
             of_ratio(point.slowdown.get(METRICS[0])),
+            of_ratio(point.slowdown.get(METRICS[1])),
             of_ratio(point.slowdown.get(METRICS[2])),
+            if point.valid {
+                String::new()
+            } else {
+                "invalid".into()
+            },
+        ]);
+        parts.row([
+            name,
             of_ratio(point.over_spin.get(METRICS[0])),
-        ];
-        if has_device {
-            row.push(of_ratio(point.slowdown.get(DEVICE)));
-        }
-        row.push(if point.valid {
-            String::new()
-        } else {
-            "invalid".into()
-        });
-        table.row(row);
+            of_ratio(point.over_spin.get(METRICS[2])),
+            of_ratio(point.slowdown.get(DEVICE)),
+        ]);
     }
-    format!("{}\n", table.render())
+    format!("{}\n\n{}\n", latency.render(), parts.render())
 }
 
 fn gbps(point: &Point) -> String {
     figure(point.achieved_bps.map(|bps| bps / 1e9))
 }
 
-/// `1.083 ± 1.2 %`: half the width of the interval, as a share of the ratio.
+/// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio.
 fn of_ratio(ratio: Option<&Ratio>) -> String {
     let Some(ratio) = ratio else {
         return UNKNOWN.to_owned();
@@ -149,7 +151,7 @@ fn of_ratio(ratio: Option<&Ratio>) -> String {
     match ratio.ci95 {
         Some((low, high)) => {
             let half = (high / low).sqrt() - 1.0;
-            format!("{} ± {}", figure(ratio.ratio), percent(round(half)))
+            format!("{} ±{}", figure(ratio.ratio), percent(round(half)))
         }
         None => figure(ratio.ratio),
     }
@@ -387,7 +389,7 @@ mod tests {
             ci95: Some((1.0, 1.21)),
             rounds: 5,
         };
-        assert_eq!(of_ratio(Some(&ratio)), "1.1 ± 10 %");
+        assert_eq!(of_ratio(Some(&ratio)), "1.1 ±10 %");
         assert_eq!(of_ratio(None), UNKNOWN);
     }
 }

@@ -1,4 +1,8 @@
 //! Kernels for x86-64: vectors of 32 bytes where the processor has AVX2, else of 16.
+//!
+//! Reading asks for each line 2 KiB ahead: four sums side by side fill the processor's window with loads
+//! that wait, and leave less to its prefetcher than one sum does (by a fifth, where it was measured). A
+//! prefetch beyond the end of a mapping does nothing.
 
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::_mm_sfence;
@@ -278,10 +282,10 @@ kernels!(
     splat: |value: u64| _mm256_set1_epi64x(value as i64), splat_double: |value| _mm256_set1_pd(value),
     zero: _mm256_setzero_si256(), words: 4,
     add: [
-        "vpaddq {a}, {a}, [{p}]", "vpaddq {b}, {b}, [{p} + 32]",
-        "vpaddq {c}, {c}, [{p} + 64]", "vpaddq {d}, {d}, [{p} + 96]",
-        "vpaddq {a}, {a}, [{p} + 128]", "vpaddq {b}, {b}, [{p} + 160]",
-        "vpaddq {c}, {c}, [{p} + 192]", "vpaddq {d}, {d}, [{p} + 224]"
+        "prefetcht0 [{p} + 2048]", "vpaddq {a}, {a}, [{p}]", "vpaddq {b}, {b}, [{p} + 32]",
+        "prefetcht0 [{p} + 2112]", "vpaddq {c}, {c}, [{p} + 64]", "vpaddq {d}, {d}, [{p} + 96]",
+        "prefetcht0 [{p} + 2176]", "vpaddq {a}, {a}, [{p} + 128]", "vpaddq {b}, {b}, [{p} + 160]",
+        "prefetcht0 [{p} + 2240]", "vpaddq {c}, {c}, [{p} + 192]", "vpaddq {d}, {d}, [{p} + 224]"
     ],
     store: [
         "vmovdqa [{p}], {v}", "vmovdqa [{p} + 32], {v}", "vmovdqa [{p} + 64], {v}",
@@ -317,8 +321,10 @@ kernels!(
     splat: |value: u64| _mm_set1_epi64x(value as i64), splat_double: |value| _mm_set1_pd(value),
     zero: _mm_setzero_si128(), words: 2,
     add: [
-        "paddq {a}, [{p}]", "paddq {b}, [{p} + 16]", "paddq {c}, [{p} + 32]", "paddq {d}, [{p} + 48]",
-        "paddq {a}, [{p} + 64]", "paddq {b}, [{p} + 80]", "paddq {c}, [{p} + 96]", "paddq {d}, [{p} + 112]"
+        "prefetcht0 [{p} + 2048]", "paddq {a}, [{p}]", "paddq {b}, [{p} + 16]",
+        "paddq {c}, [{p} + 32]", "paddq {d}, [{p} + 48]",
+        "prefetcht0 [{p} + 2112]", "paddq {a}, [{p} + 64]", "paddq {b}, [{p} + 80]",
+        "paddq {c}, [{p} + 96]", "paddq {d}, [{p} + 112]"
     ],
     store: [
         "movdqa [{p}], {v}", "movdqa [{p} + 16], {v}", "movdqa [{p} + 32], {v}", "movdqa [{p} + 48], {v}",

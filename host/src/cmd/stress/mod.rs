@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use edgedyno_shared::case::Case;
 use edgedyno_shared::load::Throttle;
-use edgedyno_shared::order::{ColdStart, CoolDown, Rules, WarmupRule};
+use edgedyno_shared::order::{ColdStart, Rules, WarmupRule};
 use edgedyno_shared::units::Nanos;
 
 use super::run::execute::Begin;
@@ -28,7 +28,6 @@ use crate::options::parse;
 use crate::options::placement::PlacementOptions;
 use crate::options::rules::{for_at_least, warmup};
 use crate::options::runtime::RuntimeOptions;
-use crate::options::schedule::cool_down;
 use crate::options::shapes::ShapeOptions;
 use crate::options::telemetry::TelemetryOptions;
 use crate::plan::axes::{cpu_list, dims};
@@ -141,9 +140,6 @@ pub struct StressRules {
     /// Rounds: in each, every condition is measured once in a fresh process, in an order of its own
     #[arg(long, value_name = "N", default_value = "5")]
     pub repeat: NonZeroU32,
-    /// Lets each repeat wait until the board is cooler than so many °C, such as 60 or 60,limit=2m
-    #[arg(long, value_name = "CELSIUS[,limit=TIME]", value_parser = cool_down)]
-    pub cool_down: Option<CoolDown>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -289,7 +285,7 @@ fn definition(args: &StressArgs, model: &PathBuf) -> Result<Definition, CommandE
         limits: args.limits.limits(),
         cold: ColdStart::FreshProcess,
         telemetry: args.telemetry.mode(),
-        cool_down: args.rules.cool_down,
+        preparation: args.telemetry.preparation(),
         inputs: InputWish {
             files: args.inputs.inputs.clone(),
             policy: args.inputs.input_policy.map(Into::into),
