@@ -591,9 +591,7 @@ fn a_repeat_that_cannot_be_recovered_yet_is_not_thrown_away() {
 fn a_relay_ends_when_its_daemon_does() {
     let mut daemon = Daemon::start(&["serve"]);
     let mut relay = daemon.command(&["serve", "--stdio"]);
-    relay
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    relay.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut relay = relay.spawn().unwrap();
     wait_for("the relay's session", || {
         let mut host = Host::raw(&daemon.socket());

@@ -933,7 +933,10 @@ fn nothing_is_lost_or_doubled_and_no_epoch_has_two_owners() {
     }
     // The two checks of the lease were put to the test, each by what it is for.
     if range.end - range.start >= SEEDS.end {
-        for fault in ["order of an old epoch refused", "order of a robbed host dropped"] {
+        for fault in [
+            "order of an old epoch refused",
+            "order of a robbed host dropped",
+        ] {
             assert!(all.contains_key(fault), "no seed had: {fault}");
         }
     }
