@@ -2,12 +2,19 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use edgedyno_shared::clocks::ClockReading;
 use edgedyno_shared::units::Nanos;
 use nix::time::ClockId;
 
 /// Reads a steady clock; the timed loop knows no other source of time.
 pub trait Clock {
     fn now(&self) -> Nanos;
+
+    /// Nanoseconds since 1970 by the wall clock, which anybody may set: for people, and for nothing that is
+    /// decided.
+    fn wall_unix_ns(&self) -> i64 {
+        wall_unix_ns()
+    }
 }
 
 /// CLOCK_MONOTONIC, which the vDSO answers without a system call on the machines we know.
@@ -24,9 +31,25 @@ impl Clock for Monotonic {
 #[inline]
 fn read(clock: ClockId) -> Nanos {
     // A clock that the kernel lists does not fail; zero would show as a negative span.
-    clock.now().map_or(Nanos::ZERO, |t| {
-        Nanos(t.tv_sec() * 1_000_000_000 + t.tv_nsec())
-    })
+    read_if_there(clock).unwrap_or(Nanos::ZERO)
+}
+
+#[inline]
+fn read_if_there(clock: ClockId) -> Option<Nanos> {
+    let now = clock.now().ok()?;
+    Some(Nanos(now.tv_sec() * 1_000_000_000 + now.tv_nsec()))
+}
+
+/// All of this machine's clocks, one after the other.
+pub fn read_all() -> ClockReading {
+    let monotonic = Monotonic.now();
+    ClockReading {
+        monotonic,
+        boottime: read_if_there(ClockId::CLOCK_BOOTTIME),
+        realtime: read_if_there(ClockId::CLOCK_REALTIME),
+        raw: read_if_there(ClockId::CLOCK_MONOTONIC_RAW),
+        took: Monotonic.now() - monotonic,
+    }
 }
 
 /// CPU time of this process, all threads.
@@ -51,4 +74,21 @@ pub fn wall_unix_ns() -> i64 {
 /// Waits on the calling thread; never used by a session.
 pub fn pause(span: Duration) {
     std::thread::sleep(span);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_clocks_are_read_close_together() {
+        let reading = read_all();
+        assert!(reading.took >= Nanos::ZERO && reading.took < Nanos::from_secs(5));
+        // Suspension is counted by one of them only.
+        let boottime = reading.boottime.unwrap();
+        assert!(boottime + reading.took >= reading.monotonic);
+        assert!(reading.raw.unwrap() > Nanos::ZERO);
+        let apart = reading.realtime.unwrap().0 - wall_unix_ns();
+        assert!(apart.abs() < Nanos::from_secs(5).0, "{apart}");
+    }
 }

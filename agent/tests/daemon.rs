@@ -4,17 +4,23 @@
 
 mod client;
 
-use client::{Daemon, Host, STORE, order, wait_for};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixListener;
+use std::process::Stdio;
+
+use client::{Daemon, Host, STORE, Segment, order, wait_for};
 use edgedyno_shared::case::{Condition, Scenario};
-use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::clocks::{ClockExchange, ClockMoment, ExchangeResult};
+use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
 use edgedyno_shared::order::{Pass, RepeatOrder};
 use edgedyno_shared::repeat::{Moment, Outcome, Stage};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::FailureCode;
-use edgedyno_shared::wire::frame::{Frame, kind};
-use edgedyno_shared::wire::hello::{DaemonStatus, Hello, Verdict};
+use edgedyno_shared::wire::frame::{self, Frame, kind};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello, HelloReply, Verdict};
 use edgedyno_shared::wire::record::Record;
-use edgedyno_shared::wire::request::{OrderAnswer, QueueState, Reply, Request};
+use edgedyno_shared::wire::request::{ContentMap, OrderAnswer, QueueState, Reply, Request};
 
 #[test]
 fn a_repeat_comes_back_whole_and_only_once() {
@@ -360,17 +366,140 @@ fn another_schema_may_ask_for_status_and_retire_and_nothing_else() {
     assert_eq!(daemon.wait(), Some(0));
 }
 
+/// What asking for the host's clock came to, before and after the repeat.
+fn exchanges(segment: &Segment) -> Vec<ClockExchange> {
+    let exchange = |record: &Record| match record {
+        Record::ClockExchange(exchange) => Some(*exchange),
+        _ => None,
+    };
+    segment.records.iter().filter_map(exchange).collect()
+}
+
+#[test]
+fn the_host_s_clock_is_asked_for_around_a_repeat() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    host.submit(vec![order(0, &[("latency_us", "200")])]);
+    let segment = host.segment();
+    let window = segment.columns();
+    let exchanges = exchanges(&segment);
+    let moments: Vec<_> = exchanges.iter().map(|exchange| exchange.moment).collect();
+    assert_eq!(moments, [ClockMoment::Before, ClockMoment::After]);
+    for exchange in exchanges {
+        let ExchangeResult::Answered {
+            best,
+            rounds,
+            host_clock,
+            ..
+        } = exchange.result
+        else {
+            panic!("{exchange:?}");
+        };
+        // Both sides read the same clock here.
+        assert!(best.offset().0.abs() <= best.bound().0, "{best:?}");
+        assert!((1..=5).contains(&rounds) && host_clock == 7);
+        let outside = match exchange.moment {
+            ClockMoment::Before => best.heard.0 < window[1][0],
+            ClockMoment::After => best.asked.0 > *window[2].last().unwrap(),
+        };
+        assert!(outside, "{best:?} lies among the trials");
+    }
+}
+
+#[test]
+fn a_host_that_keeps_its_time_to_itself_is_waited_for_only_so_long() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    host.is_silent_about_time = true;
+    host.submit(vec![order(0, &[("latency_us", "200")])]);
+    let segment = host.segment();
+    assert_eq!(segment.end().outcome, Outcome::Complete);
+    for exchange in exchanges(&segment) {
+        assert_eq!(exchange.result, ExchangeResult::Silent);
+    }
+}
+
+#[test]
+fn a_relay_of_another_build_retires_the_daemon_and_starts_its_own() {
+    // A daemon of another schema: it says so, and leaves when it is told to.
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let run = folder.path().join("run");
+    for folder in [&state, &run] {
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(folder)
+            .unwrap();
+    }
+    let socket = state.join("agent.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let old = std::thread::spawn({
+        let socket = socket.clone();
+        move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let hello = frame::read_blocking(&mut stream, frame::LIMIT)
+                .unwrap()
+                .unwrap();
+            let own = Hello {
+                schema: [9; 32],
+                ..Hello::new(BuildId("old".into()), StoreId::NONE)
+            };
+            let reply = own.answer(&Hello::parse(&hello.payload).unwrap());
+            stream.write_all(&reply.to_frame().to_bytes()).unwrap();
+            let asked = frame::read_blocking(&mut stream, frame::LIMIT)
+                .unwrap()
+                .unwrap();
+            let status = DaemonStatus {
+                process: 1,
+                sessions: 1,
+                queued: 0,
+                spooled: 0,
+                running: false,
+            };
+            let reply = status.to_frame(kind::RETIRE_REPLY);
+            stream.write_all(&reply.to_bytes()).unwrap();
+            std::fs::remove_file(socket).unwrap();
+            asked.kind
+        }
+    });
+    let mut relay = std::process::Command::new(env!("CARGO_BIN_EXE_edgedyno-agent"))
+        .args(["serve", "--stdio"])
+        .env("EDGEDYNO_AGENT_STATE", &state)
+        .env("XDG_RUNTIME_DIR", &run)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut to, mut from) = (relay.stdin.take().unwrap(), relay.stdout.take().unwrap());
+    let hello = Hello::new(BuildId("test".into()), StoreId::NONE);
+    to.write_all(&hello.to_frame().to_bytes()).unwrap();
+    let reply = frame::read_blocking(&mut from, frame::LIMIT)
+        .unwrap()
+        .unwrap();
+    let reply = HelloReply::parse(&reply.payload).unwrap();
+    assert_eq!(reply.verdict, Verdict::Welcome);
+    assert_eq!(old.join().unwrap(), kind::RETIRE);
+    to.write_all(&Frame::empty(kind::RETIRE).to_bytes())
+        .unwrap();
+    let last = frame::read_blocking(&mut from, frame::LIMIT)
+        .unwrap()
+        .unwrap();
+    assert_eq!(last.kind, kind::RETIRE_REPLY);
+    drop(to);
+    relay.wait().unwrap();
+}
+
 #[test]
 fn a_relay_may_not_name_paths() {
     let daemon = Daemon::start(&["serve"]);
     let mut host = Host::raw(&daemon.socket());
     host.send(&Frame::empty(kind::RELAY));
     host.hello(&Hello::new(BuildId("test".into()), STORE));
-    let probe = Request::ProbeRuntime {
-        backend: "fake".into(),
-        path: "/bin/sh".into(),
-    };
-    assert_eq!(host.ask(probe).unwrap_err().code, FailureCode::NotPermitted);
+    let map = Request::MapContent(ContentMap {
+        sha256: Sha256([1; 32]),
+        files: Vec::new(),
+    });
+    assert_eq!(host.ask(map).unwrap_err().code, FailureCode::NotPermitted);
 }
 
 #[test]

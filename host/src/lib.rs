@@ -5,6 +5,7 @@ pub mod cli;
 pub mod clock;
 pub mod cmd;
 pub mod compare;
+pub mod doctor;
 pub mod documents;
 pub mod drive;
 pub mod exit;

@@ -8,6 +8,7 @@
 
 pub mod artifact;
 pub mod case;
+pub mod clocks;
 pub mod columns;
 pub mod content;
 pub mod device;

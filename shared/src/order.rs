@@ -58,6 +58,8 @@ pub struct RepeatOrder {
     pub rules: Rules,
     pub limits: Limits,
     pub cold: ColdStart,
+    /// Before the worker starts; none starts it at once.
+    pub cool_down: Option<CoolDown>,
     pub outputs: OutputWish,
     pub telemetry: TelemetryMode,
     pub preparation: Preparation,
@@ -66,19 +68,8 @@ pub struct RepeatOrder {
 /// What the board is brought into before the worker starts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Preparation {
-    pub cool_down: Option<CoolDown>,
     /// Clocks are held at the highest that is allowed, and put back after the repeat.
     pub fix_clocks: bool,
-}
-
-/// The worker waits until a sensor shows less.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoolDown {
-    pub below_millicelsius: i64,
-    /// The channel, or the first parts of its name; none: the hottest there is.
-    pub sensor: Option<String>,
-    /// Then it is measured all the same, and that is told.
-    pub at_most: Nanos,
 }
 
 /// When warm-up and measurement end.
@@ -133,6 +124,20 @@ pub enum ColdStart {
     FreshProcess,
     /// Pages of model and library are dropped first.
     PageCache,
+}
+
+/// The board waits until it is cooler than this, at most so long.
+///
+/// An agent that can wait names the sensor in its fact [`CoolDown::FACT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoolDown {
+    /// Thousandths of a degree Celsius, as the kernel tells temperatures.
+    pub below_millicelsius: i64,
+    pub limit: Nanos,
+}
+
+impl CoolDown {
+    pub const FACT: &str = "cool_down";
 }
 
 /// What to do with the outputs of the last trial.

@@ -21,6 +21,10 @@ pub enum Need {
     ThermalZones,
     /// Network namespaces: root, or unprivileged user namespaces.
     NetworkNamespace,
+    /// A file system of its own: root.
+    Mount,
+    /// Mounts of one's own: root, or unprivileged user namespaces.
+    MountNamespace,
     /// At least this many CPUs in the affinity mask.
     Cpus(usize),
     /// A package from a registry: network and pip.
@@ -62,13 +66,21 @@ impl Need {
             Self::Power => any_exists(&["/sys/class/powercap/intel-rapl:0/energy_uj"]),
             Self::ThermalZones => any_exists(&["/sys/class/thermal/thermal_zone0/temp"]),
             Self::NetworkNamespace => succeeds("unshare", &["--net", "true"]),
+            Self::Mount => {
+                nix::unistd::geteuid().is_root() && succeeds("unshare", &["--mount", "true"])
+            }
+            Self::MountNamespace => succeeds("unshare", &["--mount", "true"]),
             Self::Cpus(count) => {
                 std::thread::available_parallelism().is_ok_and(|n| n.get() >= count)
             }
             // Only trying tells; the getter of the package skips by itself.
             Self::Package => true,
             Self::Program(name) => std::env::var_os("PATH").is_some_and(|path| {
-                std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+                // Daemons lie in a folder that not every user has in PATH.
+                let folders = std::env::split_paths(&path).chain([Path::new("/usr/sbin").into()]);
+                folders
+                    .into_iter()
+                    .any(|folder| folder.join(name).is_file())
             }),
         }
     }

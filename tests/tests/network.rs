@@ -1,139 +1,17 @@
 //! A board on the network: come to know it by a ticket, measure on it as on this machine, and nobody else.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use edgedyno_tests::commands::{QUICK, small_model, summary};
-use edgedyno_tests::udp_relay::{UdpRelay, Weather, let_pass};
-use edgedyno_tests::{Output, Running, Sandbox};
-use nix::sys::signal::Signal;
+use edgedyno_tests::lab::{Lab, assert_whole, line};
+use edgedyno_tests::udp_relay::{Weather, let_pass};
+use edgedyno_tests::{Need, Sandbox, skip};
 use serde_json::Value;
-
-/// An agent that listens, and a host that may have come to know it, in one sandbox.
-struct Lab {
-    sandbox: Sandbox,
-    agent: Option<Running>,
-    address: SocketAddr,
-}
-
-impl Lab {
-    fn new() -> Self {
-        Self::with(Sandbox::new())
-    }
-
-    fn with(sandbox: Sandbox) -> Self {
-        let mut lab = Self {
-            sandbox,
-            agent: None,
-            address: "127.0.0.1:0".parse().unwrap(),
-        };
-        lab.start();
-        lab
-    }
-
-    /// Starts the agent; after the first time on the port that it had.
-    fn start(&mut self) {
-        let address = self.address.to_string();
-        let mut words = vec!["serve", "--listen", &address];
-        if nix::unistd::geteuid().is_root() {
-            words.extend(["--run-as", "root"]);
-        }
-        let mut agent = self.sandbox.start_agent(words);
-        agent.wait_until("the listener", |agent| {
-            agent.stderr_so_far().contains("listening on")
-        });
-        let log = agent.stderr_so_far();
-        let (_, rest) = log.split_once("listening on ").unwrap();
-        self.address = rest.split_whitespace().next().unwrap().parse().unwrap();
-        let socket = self.sandbox.state().join("agent.sock");
-        agent.wait_until("the socket", |_| socket.exists());
-        self.agent = Some(agent);
-    }
-
-    fn kill_agent(&mut self) {
-        let agent = self.agent.take().unwrap();
-        agent.signal(Signal::SIGKILL);
-        agent.wait();
-    }
-
-    fn ticket(&self, role: &str) -> String {
-        self.sandbox
-            .agent(["pair", role])
-            .ok()
-            .stdout
-            .trim()
-            .to_owned()
-    }
-
-    fn pair(&self, ticket: &str, name: &str) -> Output {
-        self.sandbox
-            .edgedyno(["board", "pair", ticket, "--name", name])
-    }
-
-    /// Paired as `x`.
-    fn paired(role: &str) -> Self {
-        let lab = Self::new();
-        lab.pair(&lab.ticket(role), "x").ok();
-        lab
-    }
-
-    fn run(&self, model: &Path, args: &[&str]) -> Output {
-        self.sandbox.edgedyno(line(model, args))
-    }
-
-    fn identity(&self, name: &str) -> PathBuf {
-        self.sandbox.state().join("identity").join(name)
-    }
-
-    fn log(&self) -> String {
-        self.agent.as_ref().unwrap().stderr_so_far()
-    }
-
-    /// Puts a relay into the line of board `x`.
-    fn through(&self, weather: Weather, seed: u64) -> UdpRelay {
-        let relay = UdpRelay::start(self.address, weather, seed);
-        let boards = self
-            .sandbox
-            .state()
-            .parent()
-            .unwrap()
-            .join("home/.config/edgedyno/boards.toml");
-        let text = std::fs::read_to_string(&boards).unwrap();
-        let text = text.replace(&self.address.to_string(), &relay.address().to_string());
-        std::fs::write(boards, text).unwrap();
-        relay
-    }
-}
-
-fn line(model: &Path, args: &[&str]) -> Vec<String> {
-    let model = model.to_str().unwrap();
-    let words = ["run", model, "--board", "x"]
-        .into_iter()
-        .chain(args.iter().copied());
-    words.map(str::to_owned).collect()
-}
 
 fn outcomes(document: &Value) -> Vec<String> {
     let repeats = document["cases"][0]["repeats"].as_array().unwrap();
     let text = |row: &Value| row["outcome"].as_str().unwrap().to_owned();
     repeats.iter().map(text).collect()
-}
-
-/// Every repeat of the plan was measured once, and only once.
-fn assert_whole(sandbox: &Sandbox, repeats: usize) {
-    let document = summary(sandbox, "last");
-    let rows = document["cases"][0]["repeats"].as_array().unwrap();
-    let complete = rows.iter().filter(|row| row["outcome"] == "complete");
-    let mut numbers: Vec<u64> = complete
-        .map(|row| row["repeat"].as_u64().unwrap())
-        .collect();
-    numbers.sort_unstable();
-    assert_eq!(
-        numbers,
-        (0..repeats as u64).collect::<Vec<_>>(),
-        "{rows:#?}"
-    );
 }
 
 #[test]
@@ -581,4 +459,117 @@ fn nothing_is_lost_or_doubled_on_a_bad_line() {
         "no packet was lost: {:?}",
         relay.counts()
     );
+}
+
+#[test]
+fn results_are_for_the_host_that_ordered_them() {
+    let mut lab = Lab::paired("run");
+    let model = small_model(&lab.sandbox);
+    let quick = [&QUICK[..], &["--backend", "fake"]].concat();
+    lab.run(&model, &quick).ok();
+    // Another host, with a key of its own and a copy of the store.
+    let other = lab.sandbox.work().join("other");
+    lab.sandbox.env("EDGEDYNO_CONFIG", &other);
+    lab.pair(&lab.ticket("run"), "x").ok();
+    let refused = lab.run(&model, &quick).expect_code(4);
+    assert!(
+        refused
+            .stderr
+            .contains("first used on the board by another host"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.stderr.contains("--store"), "{}", refused.stderr);
+    lab.run(&model, &[&quick[..], &["--store", "own"]].concat())
+        .ok();
+    // Also after the agent came back, and not for who administers the board.
+    lab.kill_agent();
+    lab.start();
+    lab.run(&model, &quick).expect_code(4);
+    lab.pair(&lab.ticket("admin"), "y").ok();
+    let as_admin = line(&model, &quick).into_iter();
+    let as_admin = as_admin.map(|word| if word == "x" { "y".into() } else { word });
+    lab.sandbox.edgedyno(as_admin.collect::<Vec<String>>()).ok();
+}
+
+#[test]
+fn a_library_on_the_board_is_looked_at_there() {
+    let lab = Lab::paired("admin");
+    let model = small_model(&lab.sandbox);
+    let with = |path: &str| {
+        let probe = ["--backend", "onnxruntime", "--runtime", path];
+        lab.run(&model, &[&QUICK[..], &probe].concat())
+    };
+    // It exists on neither machine, and only the board says so.
+    let missing = with("/opt/board/libonnxruntime.so").expect_code(2);
+    assert!(
+        missing
+            .stderr
+            .contains("cannot be used as a runtime of onnxruntime"),
+        "{}",
+        missing.stderr
+    );
+    let relative = with("lib/libonnxruntime.so").expect_code(2);
+    assert!(
+        relative.stderr.contains("whole path"),
+        "{}",
+        relative.stderr
+    );
+}
+
+/// Effective user of a process.
+fn user_of(pid: nix::unistd::Pid) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("Uid:"))
+        .unwrap();
+    line.split_whitespace().nth(2).unwrap().parse().unwrap()
+}
+
+#[test]
+fn an_agent_that_root_starts_works_as_the_user_it_was_told() {
+    let nobody = nix::unistd::User::from_name("nobody").unwrap();
+    let Some(nobody) = nobody.filter(|_| nix::unistd::geteuid().is_root()) else {
+        return skip(Need::Mount, "only root can become somebody else");
+    };
+    let sandbox = Sandbox::new();
+    let state = sandbox.state();
+    // As a board is set up: its state folder is the user's, and the way to it is open.
+    let base = state.parent().unwrap();
+    std::os::unix::fs::chown(&state, Some(nobody.uid.as_raw()), Some(nobody.gid.as_raw())).unwrap();
+    std::fs::set_permissions(base, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    // Nor need the folder of the build be open to everybody.
+    let program = base.join("edgedyno-agent");
+    std::fs::copy(&edgedyno_tests::binaries().agent, &program).unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--run-as", "nobody"];
+    let mut agent = sandbox.start(&program, serve);
+    agent.wait_until("the listener", |agent| {
+        agent.stderr_so_far().contains("listening on") && state.join("agent.sock").exists()
+    });
+    let log = agent.stderr_so_far();
+    let (_, rest) = log.split_once("listening on ").unwrap();
+    let address = rest.split_whitespace().next().unwrap().parse().unwrap();
+    assert_eq!(user_of(agent.pid()), nobody.uid.as_raw());
+    let lab = Lab {
+        sandbox,
+        agent: Some(agent),
+        address,
+    };
+    lab.pair(&lab.ticket("run"), "x").ok();
+    let model = small_model(&lab.sandbox);
+    let plan = ["--backend", "fake", "--repeat", "1", "--warmup", "2"];
+    let plan = [&plan[..], &["--duration", "1s"]].concat();
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    let worker = |lab: &Lab| {
+        let all = lab.sandbox.processes();
+        let found = all
+            .iter()
+            .find(|(_, line)| line.contains("worker --control"));
+        found.map(|(pid, _)| *pid)
+    };
+    running.wait_until("a worker", |_| worker(&lab).is_some());
+    assert_eq!(user_of(worker(&lab).unwrap()), nobody.uid.as_raw());
+    running.wait().ok();
+    assert_whole(&lab.sandbox, 1);
 }

@@ -1,9 +1,10 @@
 //! The real session, queue, spool, lease and recovery of an agent, and the real driver and store of a host,
 //! in one thread on simulated time, with every fault that a seed can think of.
 //!
-//! Only three things are made up: the clock, the line (bytes pass until it is cut, at any byte), and the
+//! Only three things are made up: the clocks, the line (bytes pass until it is cut, at any byte), and the
 //! worker (a repeat is a pause and a handful of trials). An agent dies at any point between two steps, a host
-//! at any point where it waits. `EDGEDYNO_SIMULATE=FIRST..LAST` runs other seeds than those of every test
+//! at any point where it waits. Full disks are real ones, small file systems in memory, which only root can
+//! make. `EDGEDYNO_SIMULATE=FIRST..LAST` runs other seeds than those of every test
 //! run, `EDGEDYNO_SIMULATE_MINUTES` another length:
 //!
 //! ```sh
@@ -27,17 +28,19 @@ use edgedyno::plan::fixed::{Conduct, StaticPlan};
 use edgedyno::store::rows::RulesRow;
 use edgedyno::store::{NewCase, NewRun, Store};
 use edgedyno_agent::clock::Clock;
+use edgedyno_agent::daemon::owners::Owner;
 use edgedyno_agent::daemon::queue::Queued;
 use edgedyno_agent::daemon::repeat_folder::{self, RepeatFolder};
 use edgedyno_agent::daemon::session::{self, Peer};
 use edgedyno_agent::daemon::state::{Daemon, News, Running};
-use edgedyno_agent::daemon::{recover, serve};
+use edgedyno_agent::daemon::{executor, host_clock, recover, serve};
 use edgedyno_agent::worker::spawn::SelfExec;
 use edgedyno_agent::worker::supervise::Cancel;
 use edgedyno_shared::case::{
     Case, Condition, Generator, InputPolicy, InputSource, InputSpec, Io, ModelRef, Scenario,
     Threads,
 };
+use edgedyno_shared::clocks::ClockMoment;
 use edgedyno_shared::columns::TrialSchema;
 use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{RunId, Sha256, StoreId};
@@ -49,7 +52,9 @@ use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
+use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::Record;
+use edgedyno_tests::small_disk::SmallDisk;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, LocalSet, spawn_local};
@@ -99,14 +104,27 @@ impl Dice {
     }
 }
 
-/// The simulated clock of the agent's machine.
-#[derive(Clone, Copy)]
-struct SimulatedClock(Instant);
+/// The simulated clocks of the agent's machine: a steady one, and one that is set now and then.
+#[derive(Clone)]
+struct SimulatedClock {
+    began: Instant,
+    wall: Rc<Cell<i64>>,
+}
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Nanos {
-        Nanos(1_000_000_000 + self.0.elapsed().as_nanos() as i64)
+        Nanos(1_000_000_000 + self.began.elapsed().as_nanos() as i64)
     }
+
+    fn wall_unix_ns(&self) -> i64 {
+        self.wall.get() + self.began.elapsed().as_nanos() as i64
+    }
+}
+
+/// One connection: its copying, and whether what the agent says is held back.
+struct Wire {
+    copying: AbortHandle,
+    is_frozen: Rc<Cell<bool>>,
 }
 
 /// One board and the line to it.
@@ -118,8 +136,13 @@ struct World {
     /// Executor and sessions of the agent that lives.
     tasks: RefCell<Vec<AbortHandle>>,
     is_cut: Cell<bool>,
-    /// The copying of every connection.
-    lines: RefCell<Vec<AbortHandle>>,
+    /// Every connection.
+    lines: RefCell<Vec<Wire>>,
+    wall: Rc<Cell<i64>>,
+    state: SmallDisk,
+    stores: Vec<SmallDisk>,
+    /// Stores that had lost the board when the agent that lives was started, with orders left in its queue.
+    robbed: RefCell<BTreeSet<StoreId>>,
     /// Which store was seen to own an epoch.
     owners: RefCell<BTreeMap<u64, StoreId>>,
     /// What was measured to its end.
@@ -130,8 +153,17 @@ struct World {
 
 impl World {
     fn new(seed: u64, folder: &Path) -> Rc<Self> {
+        let dice = Dice::new(seed);
+        let hosts = 1 + dice.roll(3);
+        let disk = |name: &str, size| SmallDisk::new(&folder.join(name), size);
         Rc::new(Self {
-            dice: Dice::new(seed),
+            dice,
+            wall: Rc::new(Cell::new(1_790_000_000_000_000_000)),
+            state: disk("state", "1m"),
+            stores: (0..hosts)
+                .map(|which| disk(&format!("store{which}"), "8m"))
+                .collect(),
+            robbed: RefCell::default(),
             folder: folder.to_owned(),
             began: Instant::now(),
             daemon: RefCell::default(),
@@ -149,8 +181,8 @@ impl World {
         *self.faults.borrow_mut().entry(fault).or_default() += 1;
     }
 
-    /// Starts the agent from what lies on its disk.
-    fn boot(self: &Rc<Self>) {
+    /// Starts the agent from what lies on its disk, if there is room to.
+    fn boot(self: &Rc<Self>) -> io::Result<()> {
         let folders = AgentFolders {
             state: self.folder.join("state"),
             runtime: self.folder.join("run"),
@@ -160,12 +192,22 @@ impl World {
             std::fs::create_dir_all(folder).unwrap();
         }
         let exec = SelfExec::new(Vec::new()).unwrap();
-        let clock = Rc::new(SimulatedClock(self.began));
-        let daemon = Rc::new(serve::assemble(folders, exec, clock).unwrap());
-        recover::run(&daemon).unwrap();
+        let clock = Rc::new(SimulatedClock {
+            began: self.began,
+            wall: Rc::clone(&self.wall),
+        });
+        let daemon = Rc::new(serve::assemble(folders, exec, clock)?);
+        recover::run(&daemon)?;
+        // Only a death between the two steps of a theft leaves such orders behind.
+        let queue = daemon.queue.borrow();
+        let left = queue.entries().iter();
+        let left = left.filter(|queued| !daemon.may_run(queued));
+        *self.robbed.borrow_mut() = left.map(|queued| queued.store).collect();
+        drop(queue);
         let work = spawn_local(Rc::clone(self).execute(Rc::clone(&daemon)));
         *self.tasks.borrow_mut() = vec![work.abort_handle()];
         *self.daemon.borrow_mut() = Some(daemon);
+        Ok(())
     }
 
     /// Ends the agent where it stands. What it wrote stays.
@@ -175,10 +217,12 @@ impl World {
             .borrow_mut()
             .drain(..)
             .for_each(|task| task.abort());
-        self.lines
-            .borrow_mut()
-            .drain(..)
-            .for_each(|line| line.abort());
+        self.hang_up();
+    }
+
+    fn hang_up(&self) {
+        let mut lines = self.lines.borrow_mut();
+        lines.drain(..).for_each(|wire| wire.copying.abort());
     }
 
     /// A death of the agent between two of its steps.
@@ -193,10 +237,26 @@ impl World {
 
     fn cut(&self) {
         self.is_cut.set(true);
-        self.lines
+        self.hang_up();
+    }
+
+    /// The agent dies when another store has the board on disk, and the orders of the one before are there
+    /// still.
+    fn die_in_a_theft(&self) {
+        let Some(daemon) = self.daemon.borrow().clone() else {
+            return;
+        };
+        let thief = StoreId([0xee; 16]);
+        let moment = daemon.moment();
+        let taken = daemon
+            .lease
             .borrow_mut()
-            .drain(..)
-            .for_each(|line| line.abort());
+            .take(thief, "a thief", true, moment);
+        if taken.is_ok() {
+            self.count("agent killed in the middle of a theft");
+        }
+        drop(daemon);
+        self.kill();
     }
 
     /// Works the queue off with made-up repeats.
@@ -208,10 +268,27 @@ impl World {
                 continue;
             };
             if !daemon.may_run(&queued) {
+                let robbed = self.robbed.borrow();
+                assert!(
+                    robbed.contains(&queued.store),
+                    "an order was accepted from a host that had lost the board"
+                );
+                self.count("order of a robbed host dropped");
                 daemon.queue.borrow_mut().remove(queued.number).unwrap();
                 continue;
             }
             self.look_at_owner(&daemon, &queued);
+            match executor::hand_over(&daemon, &queued) {
+                Ok(false) => {}
+                Ok(true) => {
+                    daemon.tell(queued.store, News::Sealed);
+                    continue;
+                }
+                Err(_) => {
+                    self.wait_for_room(&daemon).await;
+                    continue;
+                }
+            }
             if self.repeat(&daemon, &queued).await.is_none() {
                 return;
             }
@@ -233,6 +310,14 @@ impl World {
         }
     }
 
+    /// As the agent's own executor does it.
+    async fn wait_for_room(&self, daemon: &Daemon) {
+        self.count("agent waited for room");
+        let full = Failure::new(FailureCode::StorageFull, "no room");
+        daemon.tell_queued(&Event::Waiting(full));
+        sleep(Duration::from_secs(1)).await;
+    }
+
     /// One repeat from queue to spool; none when the agent dies on the way.
     async fn repeat(&self, daemon: &Rc<Daemon>, queued: &Queued) -> Option<()> {
         let key = queued.order.key.clone();
@@ -248,7 +333,14 @@ impl World {
         let header = repeat_folder::header(queued.store, daemon.boot, key.clone());
         let [memory, _] = daemon.repeat_folders();
         let spill = daemon.folders.state.join("spill");
-        let mut folder = RepeatFolder::create(&memory, &spill, &header).unwrap();
+        let Ok(mut folder) = RepeatFolder::create(&memory, &spill, &header) else {
+            let _ = std::fs::remove_dir_all(memory.join(key.file_stem()));
+            *daemon.running.borrow_mut() = None;
+            self.wait_for_room(daemon).await;
+            return Some(());
+        };
+        let before = host_clock::exchange(daemon, queued.store, ClockMoment::Before).await;
+        folder.log(&Record::ClockExchange(before)).unwrap();
         let schema = TrialSchema::with(vec![]);
         folder.log(&Record::Schema { lane: 0, schema }).unwrap();
         folder.keep_columns(COLUMNS).unwrap();
@@ -267,6 +359,8 @@ impl World {
                 return None;
             }
         }
+        let after = host_clock::exchange(daemon, queued.store, ClockMoment::After).await;
+        folder.log(&Record::ClockExchange(after)).unwrap();
         let end = RepeatEnd {
             outcome: Outcome::Complete,
             wall_unix_ns: 1,
@@ -275,7 +369,13 @@ impl World {
             trials: 0,
             chunks: 0,
         };
-        daemon.spool.seal(&folder, header, end).unwrap();
+        while daemon
+            .spool
+            .seal(&folder, header.clone(), end.clone())
+            .is_err()
+        {
+            self.wait_for_room(daemon).await;
+        }
         let is_first = self.finished.borrow_mut().insert(key.clone());
         assert!(is_first, "{key:?} was finished before, and lost since");
         if self.dies_here() {
@@ -295,7 +395,7 @@ impl World {
     async fn storm(self: Rc<Self>, hosts: Rc<Hosts>, length: Duration) {
         while self.began.elapsed() < length {
             sleep(self.dice.pause(Duration::from_secs(20))).await;
-            match self.dice.roll(10) {
+            match self.dice.roll(15) {
                 0..4 => {
                     self.count("line cut");
                     self.cut();
@@ -312,6 +412,35 @@ impl World {
                     let which = self.dice.roll(hosts.tasks.borrow().len() as u64) as usize;
                     hosts.restart(&self, which, self.dice.one_in(4));
                 }
+                9 => {
+                    // Asleep, or stopped by hand, while another takes the board: it hears of it late.
+                    let frozen = self.freeze();
+                    if frozen.is_some() {
+                        self.count("host frozen");
+                    }
+                    if self.stores.len() > 1 {
+                        let which = self.dice.roll(hosts.tasks.borrow().len() as u64) as usize;
+                        hosts.restart(&self, which, true);
+                    }
+                    sleep(self.dice.pause(Duration::from_secs(25))).await;
+                    if let Some(is_frozen) = frozen {
+                        is_frozen.set(false);
+                    }
+                }
+                10 => self.die_in_a_theft(),
+                11 => {
+                    self.count("wall clock set");
+                    let hour = 3_600_000_000_000;
+                    let by = self.dice.roll(2 * hour as u64) as i64 - hour;
+                    self.wall.set(self.wall.get() + by);
+                }
+                12 => {
+                    self.fill(&self.state, "agent's disk full").await;
+                }
+                13 => {
+                    let which = self.dice.roll(self.stores.len() as u64) as usize;
+                    self.fill(&self.stores[which], "host's disk full").await;
+                }
                 _ => {
                     self.count("line and agent lost");
                     self.cut();
@@ -324,13 +453,33 @@ impl World {
         self.is_calm.set(true);
     }
 
+    /// Holds back what the agent says on one connection.
+    fn freeze(&self) -> Option<Rc<Cell<bool>>> {
+        let mut lines = self.lines.borrow_mut();
+        lines.retain(|wire| !wire.copying.is_finished());
+        let count = lines.len() as u64;
+        let wire = &lines[(count > 0).then(|| self.dice.roll(count) as usize)?];
+        wire.is_frozen.set(true);
+        Some(Rc::clone(&wire.is_frozen))
+    }
+
+    async fn fill(&self, disk: &SmallDisk, fault: &'static str) {
+        if disk.fill() {
+            self.count(fault);
+            sleep(self.dice.pause(Duration::from_secs(60))).await;
+        }
+        disk.empty();
+    }
+
     /// Starts the agent again some time after each of its deaths.
     async fn keep_alive(self: Rc<Self>) {
         loop {
             let is_dead = self.daemon.borrow().is_none();
             if is_dead {
                 sleep(self.dice.pause(Duration::from_secs(10))).await;
-                self.boot();
+                if self.boot().is_err() {
+                    self.count("agent not started for want of room");
+                }
             }
             sleep(Duration::from_millis(200)).await;
         }
@@ -368,11 +517,17 @@ impl Board for SimulatedBoard {
         };
         let (near, near_end) = tokio::io::duplex(1 << 12);
         let (far, far_end) = tokio::io::duplex(1 << 12);
-        let line = spawn_local(carry(near_end, far_end, world.dice.roll(4000) + 1));
-        world.lines.borrow_mut().push(line.abort_handle());
+        let is_frozen = Rc::new(Cell::new(false));
+        let piece = world.dice.roll(4000) + 1;
+        let line = spawn_local(carry(near_end, far_end, piece, Rc::clone(&is_frozen)));
+        world.lines.borrow_mut().push(Wire {
+            copying: line.abort_handle(),
+            is_frozen,
+        });
         let peer = Peer {
             may_name_paths: false,
             is_local: false,
+            owner: Owner::Board,
             role: Role::Admin,
             hello_within: None,
         };
@@ -385,19 +540,27 @@ impl Board for SimulatedBoard {
 }
 
 /// Carries bytes both ways in pieces, so that a cut falls on any of them.
-async fn carry(near: DuplexStream, far: DuplexStream, piece: u64) {
+async fn carry(near: DuplexStream, far: DuplexStream, piece: u64, is_frozen: Rc<Cell<bool>>) {
     let (near_read, near_write) = tokio::io::split(near);
     let (far_read, far_write) = tokio::io::split(far);
     let piece = piece as usize;
     tokio::select! {
-        () = one_way(near_read, far_write, piece) => {}
-        () = one_way(far_read, near_write, piece) => {}
+        () = one_way(near_read, far_write, piece, None) => {}
+        () = one_way(far_read, near_write, piece, Some(is_frozen)) => {}
     }
 }
 
-async fn one_way(mut from: ReadHalf<DuplexStream>, mut to: WriteHalf<DuplexStream>, piece: usize) {
+async fn one_way(
+    mut from: ReadHalf<DuplexStream>,
+    mut to: WriteHalf<DuplexStream>,
+    piece: usize,
+    is_frozen: Option<Rc<Cell<bool>>>,
+) {
     let mut bytes = vec![0; piece];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        while is_frozen.as_ref().is_some_and(|frozen| frozen.get()) {
+            sleep(Duration::from_millis(100)).await;
+        }
         if to.write_all(&bytes[..count]).await.is_err() {
             return;
         }
@@ -443,9 +606,11 @@ async fn host(world: Rc<World>, which: usize, steal: bool) {
     let mut steal = steal;
     loop {
         sleep(world.dice.pause(Duration::from_secs(2))).await;
-        let mut store = Store::open_writing(&world.folder.join(format!("store{which}"))).unwrap();
+        let Ok(mut store) = Store::open_writing(&store_of(&world, which)) else {
+            world.count("plan given up and started again");
+            continue;
+        };
         let mut planner = StaticPlan::new(&run, cases(), conduct());
-        begin(&store, &planner, &run);
         let mut interrupts = Interrupts::none();
         let plan = Plan {
             run: run.clone(),
@@ -467,10 +632,15 @@ async fn host(world: Rc<World>, which: usize, steal: bool) {
     }
 }
 
-fn begin(store: &Store, plan: &StaticPlan, run: &RunId) {
-    if store.run(run).is_ok() {
-        return;
-    }
+fn store_of(world: &World, which: usize) -> PathBuf {
+    world.stores[which].folder().join("store")
+}
+
+/// Writes a host's plan into its store, as the command does before it measures.
+fn begin(world: &World, which: usize) {
+    let run = &RunId(format!("run{which}"));
+    let store = Store::open_writing(&store_of(world, which)).unwrap();
+    let plan = StaticPlan::new(run, cases(), conduct());
     let new = NewRun {
         id: run.clone(),
         command: "run".into(),
@@ -571,7 +741,7 @@ fn conduct() -> Conduct {
 /// and say so, with no more trials than there were; no attempt stands twice.
 fn check(world: &World, hosts: usize) {
     for which in 0..hosts {
-        let store = Store::open_reading(&world.folder.join(format!("store{which}"))).unwrap();
+        let store = Store::open_reading(&store_of(world, which)).unwrap();
         let run = RunId(format!("run{which}"));
         for case in store.cases(&run).unwrap() {
             let mut attempts: BTreeMap<u32, Vec<(String, u64, u64)>> = BTreeMap::new();
@@ -654,8 +824,9 @@ fn simulate(seed: u64, minutes: u64) -> BTreeMap<&'static str, u64> {
     let local = LocalSet::new();
     local.block_on(&runtime, async {
         let world = World::new(seed, folder.path());
-        let count = 1 + world.dice.roll(3) as usize;
-        world.boot();
+        let count = world.stores.len();
+        (0..count).for_each(|which| begin(&world, which));
+        world.boot().unwrap();
         let keeper = spawn_local(Rc::clone(&world).keep_alive());
         let hosts = Hosts::start(&world, count);
         let length = Duration::from_secs(60 * minutes);

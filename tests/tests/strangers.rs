@@ -152,3 +152,68 @@ fn who_does_not_speak_is_not_waited_for() {
             .expect("the long one is let go");
     });
 }
+
+/// First packets of handshakes that nobody means to finish, each of another connection: what a client sends
+/// to an address where nobody answers.
+async fn first_packets(agent: &Agent, count: usize) -> Vec<Vec<u8>> {
+    let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let host = Identity::generate().unwrap();
+    let mut packets = Vec::new();
+    let mut packet = vec![0; 2048];
+    for _ in 0..count {
+        let crypto = tls::client(&host, Pin::Key(agent.key), Purpose::Session).unwrap();
+        let config = ClientConfig::new(crypto as Arc<_>);
+        let connecting = endpoint.connect_with(config, sink.local_addr().unwrap(), "x");
+        let bytes = timeout(LIMIT, sink.recv(&mut packet)).await;
+        packets.push(packet[..bytes.expect("a packet").unwrap()].to_vec());
+        drop(connecting);
+    }
+    packets
+}
+
+#[test]
+fn half_open_handshakes_take_no_memory_and_no_answers_from_a_host_that_works() {
+    let agent = Agent::new();
+    let host = Identity::generate().unwrap();
+    agent.know(&host);
+    let known = agent.board(host);
+    block_on(async {
+        let packets = first_packets(&agent, 200).await;
+        let mut link = known.connect(StoreId::NONE).await.unwrap();
+        let before = agent.resident_kib();
+        // From many networks, so that no limit of one of them helps.
+        let sources: Vec<_> = (1..=50)
+            .map(|network| std::net::UdpSocket::bind((format!("127.0.{network}.1"), 0)).unwrap())
+            .collect();
+        for round in 0..20 {
+            for (packet, source) in packets.iter().zip(sources.iter().cycle().skip(round)) {
+                source.send_to(packet, agent.address).unwrap();
+            }
+            let asked = link.ask(edgedyno_shared::wire::request::Request::Queue);
+            timeout(LIMIT, asked).await.expect("an answer").unwrap();
+        }
+        let grown = agent.resident_kib().saturating_sub(before);
+        assert!(grown < 16 * 1024, "{grown} KiB more than before");
+        // Not more comes back than what was sent: the agent is of no use against a third party.
+        let mut answered = 0;
+        let mut packet = [0; 2048];
+        for source in &sources {
+            source.set_nonblocking(true).unwrap();
+            while let Ok(bytes) = source.recv(&mut packet) {
+                answered += bytes;
+            }
+        }
+        let sent: usize = packets.iter().map(Vec::len).sum::<usize>() * 20;
+        assert!(answered <= 3 * sent, "{answered} bytes for {sent}");
+        // Who is known still comes in, once the rate allows it.
+        let mut again = known.connect(StoreId::NONE).await;
+        for _ in 0..5 {
+            if again.is_ok() {
+                break;
+            }
+            again = known.connect(StoreId::NONE).await;
+        }
+        assert!(again.is_ok(), "{:?}", again.err());
+    });
+}

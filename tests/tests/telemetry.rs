@@ -210,28 +210,44 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
 
 #[test]
 fn a_repeat_waits_until_the_board_is_cool() {
-    let sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::new();
+    let zone = "sys/class/thermal/thermal_zone0";
+    let files = [
+        (format!("{zone}/type"), "cpu\n"),
+        (format!("{zone}/temp"), "50000\n"),
+    ];
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(file, text)| (file.as_str(), *text))
+        .collect();
+    let root = board(&sandbox, &files);
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
     let model = small_model(&sandbox);
-    let hot = [
-        "--option",
-        "temperature_c=70",
-        "--option",
-        "cooling_c_per_s=20",
-    ];
-    let args = [&SHORT[..], &hot, &["--cool-down", "60", "--json"]].concat();
-    let document = run(&sandbox, &model, "fake", &args).json();
-    let case = &document["cases"][0];
-    let codes = finding_codes(case);
+    let model = model.to_str().unwrap();
+    let sweep = |cool_down: &str| {
+        let fake = [
+            "--axis",
+            "backend=fake",
+            "--axis",
+            "option.temperature_c=70",
+        ];
+        let fake = [&fake[..], &["--axis", "option.cooling_c_per_s=20"]].concat();
+        let words = [
+            &["sweep", model][..],
+            &SHORT,
+            &fake,
+            &["--cool-down", cool_down],
+        ]
+        .concat();
+        sandbox.edgedyno(words).ok();
+        sandbox
+            .edgedyno(["summary", "last", "--force", "--json"])
+            .ok()
+            .json()
+    };
+    let codes = finding_codes(&sweep("60")["cases"][0]);
     assert!(!codes.contains(&"cool_down_failed".to_owned()), "{codes:?}");
-    assert_eq!(case["rules"]["cool_down"]["below_millicelsius"], 60_000);
-
-    let args = [
-        &SHORT[..],
-        &hot,
-        &["--cool-down", "0", "--cool-down-limit", "1s", "--json"],
-    ];
-    let document = run(&sandbox, &model, "fake", &args.concat()).json();
-    let codes = finding_codes(&document["cases"][0]);
+    let codes = finding_codes(&sweep("0,limit=1s")["cases"][0]);
     assert!(codes.contains(&"cool_down_failed".to_owned()), "{codes:?}");
     sandbox.finish();
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use edgedyno_shared::device::{Fact, Reading};
 use edgedyno_shared::order::{CoolDown, RepeatOrder};
 use edgedyno_shared::repeat::TextEvent;
 use edgedyno_shared::telemetry::TelemetryMode;
@@ -33,16 +34,17 @@ pub(super) async fn wait(
     queued: &Queued,
     cancel: &watch::Receiver<Cancel>,
 ) -> Option<TextEvent> {
-    let wish = queued.order.preparation.cool_down.clone()?;
+    let wish = queued.order.cool_down?;
     let begun = Monotonic.now();
     let mut told = None;
     let mut first: Option<i64> = None;
     loop {
         let waited = Monotonic.now() - begun;
-        let Some((sensor, now)) = look(daemon, &queued.order, &wish, waited).await else {
-            let wanted = wish.sensor.as_deref().unwrap_or("of any kind");
-            let text = format!("no sensor {wanted} shows a temperature");
-            return Some(event("cool_down_no_sensor", text));
+        let Some((sensor, now)) = look(daemon, &queued.order, waited).await else {
+            return Some(event(
+                "cool_down_no_sensor",
+                "no sensor shows a temperature".into(),
+            ));
         };
         let from = *first.get_or_insert(now);
         let text = format!(
@@ -55,7 +57,7 @@ pub(super) async fn wait(
         if now < wish.below_millicelsius {
             return Some(event("cooled_down", text));
         }
-        if waited >= wish.at_most || *cancel.borrow() != Cancel::No {
+        if waited >= wish.limit || *cancel.borrow() != Cancel::No {
             return Some(event("cool_down_timed_out", text));
         }
         if told.is_none_or(|at| Monotonic.now() - at >= TOLD_EVERY) {
@@ -68,18 +70,13 @@ pub(super) async fn wait(
             let why = Failure::new(FailureCode::Busy, text);
             daemon.tell(queued.store, News::Event(Event::Waiting(why)));
         }
-        let left = wish.at_most - waited;
+        let left = wish.limit - waited;
         sleep(PERIOD.min(left.as_duration())).await;
     }
 }
 
-/// The sensor named, or the hottest there is.
-async fn look(
-    daemon: &Daemon,
-    order: &RepeatOrder,
-    wish: &CoolDown,
-    waited: Nanos,
-) -> Option<Shown> {
+/// The hottest sensor.
+async fn look(daemon: &Daemon, order: &RepeatOrder, waited: Nanos) -> Option<Shown> {
     if let Some(simulated) = simulated(order, waited) {
         return Some(simulated);
     }
@@ -93,17 +90,28 @@ async fn look(
         })
     };
     let all = tokio::task::spawn_blocking(read).await.unwrap_or_default();
-    pick(all, wish.sensor.as_deref())
+    hottest(all)
 }
 
-fn pick(all: Vec<Shown>, sensor: Option<&str>) -> Option<Shown> {
-    let fits = |name: &str| match sensor {
-        None => true,
-        Some(wanted) => name == wanted || name.starts_with(&format!("{wanted}.")),
+fn hottest(all: Vec<Shown>) -> Option<Shown> {
+    all.into_iter().max_by_key(|(_, shown)| *shown)
+}
+
+/// What a host reads before it orders a cool-down: the sensor that would be waited for.
+pub(super) fn fact(daemon: &Daemon) -> Fact {
+    let all = temperatures(&Board {
+        files: Arc::clone(&daemon.files),
+        worker: None,
+        mode: TelemetryMode::Normal,
+    });
+    let value = match hottest(all) {
+        Some((name, _)) => Reading::Ok(name),
+        None => Reading::Absent("no thermal zone shows a temperature".into()),
     };
-    all.into_iter()
-        .filter(|(name, _)| fits(name))
-        .max_by_key(|(_, value)| *value)
+    Fact {
+        name: CoolDown::FACT.into(),
+        value,
+    }
 }
 
 /// What the fake backend says its board shows: it begins at `temperature_c` and falls by
@@ -138,20 +146,6 @@ fn event(code: &str, text: String) -> TextEvent {
 mod tests {
     use super::*;
     use crate::inputs::testing;
-
-    #[test]
-    fn the_sensor_named_counts_and_without_a_name_the_hottest() {
-        let all = || {
-            vec![
-                ("therm.cpu.temp".to_owned(), 50_000),
-                ("therm.gpu.temp".to_owned(), 60_000),
-            ]
-        };
-        assert_eq!(pick(all(), None).unwrap().1, 60_000);
-        assert_eq!(pick(all(), Some("therm.cpu")).unwrap().1, 50_000);
-        assert_eq!(pick(all(), Some("therm.c")), None);
-        assert_eq!(pick(Vec::new(), None), None);
-    }
 
     #[test]
     fn the_fake_board_cools_as_its_options_say() {

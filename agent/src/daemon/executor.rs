@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use edgedyno_shared::clocks::ClockMoment;
 use edgedyno_shared::ids::BuildId;
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, RepeatStart, Stage, TextEvent};
 use edgedyno_shared::telemetry::TelemetryMode;
@@ -23,7 +24,7 @@ use super::measure_lock::MeasureLock;
 use super::queue::Queued;
 use super::repeat_folder::{self, RepeatFolder};
 use super::state::{Daemon, News, Running};
-use super::{cool_down, prepare, recover, spool};
+use super::{cool_down, host_clock, prepare, recover, spool};
 use crate::clock::{self, Clock, Monotonic};
 use crate::sampler::{Plan, Sampling};
 use crate::worker::job::Job;
@@ -154,7 +155,7 @@ async fn one(daemon: &Daemon, queued: Queued) {
 ///
 /// # Errors
 /// When it still cannot be: the order waits, since running it would throw the attempt away.
-fn hand_over(daemon: &Daemon, queued: &Queued) -> io::Result<bool> {
+pub fn hand_over(daemon: &Daemon, queued: &Queued) -> io::Result<bool> {
     let stem = queued.order.key.file_stem();
     for base in daemon.repeat_folders() {
         let path = base.join(&stem);
@@ -225,11 +226,14 @@ async fn measure(
         let stage = Stage::Spawn;
         return Outcome::Cancelled { stage };
     }
-    let begun = first_words(daemon, folder, on_disk, &job)
+    let said = first_words(daemon, folder, on_disk, &job)
         .and_then(|()| cooled.map_or(Ok(()), |event| folder.log(&Record::Event(event))))
         .and_then(|()| hold_clocks(daemon, queued, folder));
-    let started = begun.and_then(|()| start(daemon, folder));
-    let started = match started {
+    let asked = match said {
+        Ok(()) => look_at_clocks(daemon, queued, folder, ClockMoment::Before).await,
+        Err(why) => Err(why),
+    };
+    let started = match asked.and_then(|()| start(daemon, folder)) {
         Ok(started) => started,
         Err(why) => {
             daemon.release_clocks();
@@ -260,6 +264,10 @@ async fn measure(
             tracing::warn!("telemetry of a repeat cannot be kept: {why}");
         }
     }
+    // What was measured stands without it.
+    if let Err(why) = look_at_clocks(daemon, queued, folder, ClockMoment::After).await {
+        tracing::warn!("how the clocks stand cannot be written down: {why}");
+    }
     outcome
 }
 
@@ -282,6 +290,18 @@ fn hold_clocks(daemon: &Daemon, queued: &Queued, folder: &mut RepeatFolder) -> i
     effective
         .into_iter()
         .try_for_each(|effective| folder.log(&Record::Effective(effective)))
+}
+
+/// The board's clocks, and how the host's stands to them.
+async fn look_at_clocks(
+    daemon: &Daemon,
+    queued: &Queued,
+    folder: &mut RepeatFolder,
+    moment: ClockMoment,
+) -> io::Result<()> {
+    let exchange = host_clock::exchange(daemon, queued.store, moment).await;
+    folder.log(&Record::ClockExchange(exchange))?;
+    folder.log(&Record::ClockReading(clock::read_all()))
 }
 
 /// Starts to watch the board, where that is asked for and a thread can be made.

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::BuildId;
 
-use super::runtimes;
 use super::state::Daemon;
+use super::{cool_down, runtimes};
 use crate::backend::BACKENDS;
 
 /// Reads everything now; libraries that were looked at before are not opened again.
@@ -17,6 +17,8 @@ pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
         info.runtimes = runtimes::find_all(daemon, *backend).await;
         backends.push(info);
     }
+    let mut facts = daemon.kernel.environment();
+    facts.push(cool_down::fact(daemon));
     DeviceInfo {
         agent_version: edgedyno_shared::VERSION.into(),
         build: BuildId(crate::BUILD_ID.into()),
@@ -26,7 +28,7 @@ pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
         cpus: daemon.kernel.cpus(),
         allowed_cpus: daemon.allowed_cpus.clone(),
         memory_total: daemon.kernel.memory_total(),
-        facts: daemon.kernel.environment(),
+        facts,
         backends,
     }
 }

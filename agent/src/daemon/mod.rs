@@ -2,7 +2,9 @@
 //!
 //! [`serve`] starts it and ends it, [`session`] speaks with a host, [`executor`] runs the queue in order,
 //! and what must survive lies in [`queue`], [`spool`], [`contents`], [`blobs`] and [`repeat_folder`]. Who comes
-//! over the [`network`] is known by its key ([`identity`], [`access`], [`pairing`]).
+//! over the [`network`] is known by its key ([`identity`], [`access`], [`pairing`]). What a store ordered is for its host
+//! alone ([`owners`]). [`host_clock`] asks the host
+//! for its clock between repeats.
 
 pub mod access;
 pub mod ask;
@@ -12,6 +14,7 @@ pub mod contents;
 mod cool_down;
 pub mod executor;
 pub mod gate;
+pub mod host_clock;
 pub mod identity;
 pub mod inventory;
 pub mod lease;
@@ -19,6 +22,7 @@ pub mod lease_file;
 pub mod live;
 pub mod measure_lock;
 pub mod network;
+pub mod owners;
 pub mod pairing;
 pub mod prepare;
 pub mod queue;

@@ -27,6 +27,7 @@ use tokio::time::{sleep, timeout};
 use super::access::{Access, KnownHost};
 use super::gate::{Entry, Gate};
 use super::identity;
+use super::owners::Owner;
 use super::pairing::Tried;
 use super::session::{self, Peer};
 use super::state::Daemon;
@@ -185,6 +186,7 @@ impl Network {
         let peer = Peer {
             may_name_paths: false,
             is_local: false,
+            owner: Owner::Host(key),
             role: host.role,
             hello_within: Some(PHASE),
         };

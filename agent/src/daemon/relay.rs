@@ -9,16 +9,24 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use edgedyno_shared::folders::{AgentFolders, SERVICE_SOCKET};
+use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::wire::frame::{self, Frame, kind};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello, HelloReply, Verdict};
 use tokio::io::{copy, stdin, stdout};
 use tokio::net::UnixStream;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::worker::spawn::SelfExec;
 
 /// Tries while a daemon comes up.
 const TRIES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(50);
+
+/// A daemon that says nothing to a hello for this long is none.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+
+/// One of another build leaves when the repeat that it runs is finished.
+const REPEAT_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Relays until either side ends.
 pub async fn run(folders: &AgentFolders, exec: &SelfExec) -> io::Result<()> {
@@ -35,14 +43,19 @@ pub async fn run(folders: &AgentFolders, exec: &SelfExec) -> io::Result<()> {
     }
 }
 
+/// The socket of a daemon that speaks as this build does: a host that starts this relay has put this build
+/// here, and could do nothing with another.
 async fn connect_or_start(folders: &AgentFolders, exec: &SelfExec) -> io::Result<UnixStream> {
-    if !folders.moved
-        && let Ok(socket) = UnixStream::connect(SERVICE_SOCKET).await
-    {
-        return Ok(socket);
+    let service = Path::new(SERVICE_SOCKET);
+    if !folders.moved && stays(service).await.unwrap_or(false) {
+        return UnixStream::connect(service).await;
     }
-    if let Ok(socket) = connect(&folders.socket()) {
-        return Ok(socket);
+    let own = folders.socket();
+    match stays(&own).await {
+        Ok(true) => return connect(&own),
+        Ok(false) => wait_until_gone(&own).await?,
+        // Nobody is there, or was leaving while we knocked.
+        Err(_) => {}
     }
     start(exec)?;
     for _ in 0..TRIES {
@@ -55,10 +68,52 @@ async fn connect_or_start(folders: &AgentFolders, exec: &SelfExec) -> io::Result
     Err(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
+/// Whether the daemon behind a socket speaks as this build does; another is told to leave.
+async fn stays(path: &Path) -> io::Result<bool> {
+    let mut socket = connect(path)?;
+    let hello = Hello::new(BuildId(crate::BUILD_ID.into()), StoreId::NONE);
+    let reply = ask(&mut socket, &hello.to_frame()).await?;
+    let reply = HelloReply::parse(&reply.payload).map_err(io::Error::other)?;
+    if reply.verdict == Verdict::Welcome {
+        return Ok(true);
+    }
+    let status = ask(&mut socket, &Frame::empty(kind::RETIRE)).await?;
+    let status = DaemonStatus::parse(&status.payload).map_err(io::Error::other)?;
+    tracing::info!(
+        "the daemon of build {} (process {}) was told to leave",
+        reply.agent.build,
+        status.process
+    );
+    Ok(false)
+}
+
+async fn ask(socket: &mut UnixStream, frame: &Frame) -> io::Result<Frame> {
+    frame::write(socket, frame)
+        .await
+        .map_err(io::Error::other)?;
+    let answer = timeout(HELLO_PATIENCE, frame::read(socket, frame::LIMIT)).await;
+    let answer = answer?.map_err(io::Error::other)?;
+    answer.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// A daemon that retires takes its socket away.
+async fn wait_until_gone(path: &Path) -> io::Result<()> {
+    let gone = async {
+        while connect(path).is_ok() {
+            sleep(BETWEEN).await;
+        }
+    };
+    let text = "an agent of another build is still finishing a repeat";
+    timeout(REPEAT_PATIENCE, gone)
+        .await
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, text))
+}
+
 /// Connects through the folder's descriptor, so that the path may be of any length.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;
-    let short = PathBuf::from(format!("/proc/self/fd/{}/agent.sock", folder.as_raw_fd()));
+    let name = path.file_name().unwrap_or_default();
+    let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
     let stream = StdStream::connect(short)?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)

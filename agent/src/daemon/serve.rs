@@ -25,9 +25,11 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::contents::Contents;
+use super::host_clock::HostClocks;
 use super::lease_file::LeaseFile;
 use super::live::Live;
 use super::network::Network;
+use super::owners::{Owner, Owners};
 use super::queue::Queue;
 use super::runtimes::Runtimes;
 use super::session::{self, Peer};
@@ -216,6 +218,8 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> 
         running: RefCell::new(None),
         vendor_code: Mutex::new(()),
         lease: RefCell::new(LeaseFile::open(&folders.state, clock.now())?),
+        owners: RefCell::new(Owners::open(&folders.state)?),
+        host_clocks: RefCell::new(HostClocks::default()),
         network: RefCell::new(None),
         retiring: Cell::new(false),
         sessions: Cell::new(0),
@@ -302,10 +306,12 @@ async fn serve(
 
 fn greet(daemon: &Rc<Daemon>, stream: UnixStream) {
     let own = nix::unistd::geteuid().as_raw();
-    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == own);
+    let user = stream.peer_cred().ok().map(|peer| peer.uid());
+    let (is_own, is_root) = (user == Some(own), user == Some(0));
     let peer = Peer {
         may_name_paths: is_own,
-        is_local: is_own,
+        is_local: is_own || is_root,
+        owner: Owner::Board,
         // The socket's mode lets in its owner, and root, who is told nothing that is not root's anyway.
         role: Role::Admin,
         hello_within: None,

@@ -4,6 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use edgedyno_shared::clocks::ClockAnswer;
 use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
 use edgedyno_shared::link::role::Role;
 use edgedyno_shared::order::RepeatOrder;
@@ -17,10 +18,14 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::lease::Taken;
+use super::owners::Owner;
 use super::state::{Daemon, News, SessionCount};
 use super::{inventory, live, runtimes};
 use crate::backend::{self, Candidate};
 use crate::worker::supervise::Cancel;
+
+/// Replies that may wait for a host that does not read.
+const REPLIES: usize = 64;
 
 /// Orders an agent keeps for one store at most.
 const QUEUE_LIMIT: usize = 256;
@@ -32,6 +37,8 @@ pub struct Peer {
     pub may_name_paths: bool,
     /// A process of the daemon's own user on this machine, also through a relay.
     pub is_local: bool,
+    /// Whose a store is that comes first with this connection.
+    pub owner: Owner,
     pub role: Role,
     /// A stranger must say a welcome hello by then.
     pub hello_within: Option<Duration>,
@@ -45,15 +52,19 @@ where
 {
     let _count = SessionCount::new(&daemon);
     let (out, frames) = mpsc::channel(4);
-    let writer = tokio::task::spawn_local(write_frames(write, frames));
+    let (urgent, first) = mpsc::channel(REPLIES);
+    let writer = tokio::task::spawn_local(write_frames(write, frames, first));
     let mut session = Session {
         daemon,
         out,
         peer,
         store: None,
+        may_use_store: false,
         replay: None,
         pinned: Vec::new(),
         epoch: None,
+        urgent,
+        listening: None,
     };
     if let Err(why) = session.talk(&mut read).await {
         tracing::info!("a session ended: {why}");
@@ -69,10 +80,24 @@ where
     }
 }
 
-async fn write_frames<W: AsyncWrite + Unpin>(mut to: W, mut frames: mpsc::Receiver<Frame>) {
-    while let Some(frame) = frames.recv().await {
+/// Replies, and questions for the host's clock, overtake what else waits. A host that sends much reads little
+/// meanwhile: if its replies waited for what it does not read, the two would wait for each other.
+async fn write_frames<W: AsyncWrite + Unpin>(
+    mut to: W,
+    mut frames: mpsc::Receiver<Frame>,
+    mut first: mpsc::Receiver<Frame>,
+) {
+    loop {
+        let (frame, is_last) = tokio::select! {
+            biased;
+            Some(frame) = first.recv() => (frame, true),
+            frame = frames.recv() => match frame {
+                Some(frame) => (frame, frames.is_empty()),
+                None => return,
+            },
+        };
         let written = frame::write(&mut to, &frame).await;
-        if written.is_err() || frames.is_empty() && to.flush().await.is_err() {
+        if written.is_err() || is_last && to.flush().await.is_err() {
             return;
         }
     }
@@ -84,11 +109,17 @@ struct Session {
     peer: Peer,
     /// Set by a hello that was welcome.
     store: Option<StoreId>,
+    /// Whether it is this host's store, and not another's.
+    may_use_store: bool,
     replay: Option<tokio::task::JoinHandle<()>>,
     /// Uploaded contents that stay while this session lasts.
     pinned: Vec<Sha256>,
     /// The epoch in which this session took the board.
     epoch: Option<u64>,
+    /// What overtakes.
+    urgent: mpsc::Sender<Frame>,
+    /// Its place in the list of those whose clock can be asked for.
+    listening: Option<u64>,
 }
 
 impl Drop for Session {
@@ -97,6 +128,9 @@ impl Drop for Session {
             let now = self.daemon.clock.now();
             let mut lease = self.daemon.lease.borrow_mut();
             lease.session_ended(store, epoch, now);
+        }
+        if let Some(id) = self.listening {
+            self.daemon.host_clocks.borrow_mut().remove(id);
         }
         let blobs = &mut self.daemon.contents.borrow_mut().blobs;
         self.pinned.iter().for_each(|sha256| blobs.unpin(sha256));
@@ -155,6 +189,12 @@ impl Session {
                 self.send(Frame::encode(kind::REPLY, &(number, reply))?)
                     .await
             }
+            (kind::CLOCK_ANSWER, Some(_)) => {
+                let heard = self.daemon.clock.now();
+                let answer: ClockAnswer = frame.decode()?;
+                self.daemon.host_clocks.borrow_mut().answer(answer, heard);
+                Ok(())
+            }
             (unknown, _) => {
                 self.send(Frame {
                     kind: kind::UNSUPPORTED,
@@ -167,7 +207,7 @@ impl Session {
 
     async fn send(&self, frame: Frame) -> Result<(), FrameError> {
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.out.send(frame).await.map_err(gone)?;
+        self.urgent.send(frame).await.map_err(gone)?;
         Ok(())
     }
 
@@ -181,17 +221,34 @@ impl Session {
             let news = self.daemon.news.subscribe();
             let task = feed(Rc::clone(&self.daemon), host.store, self.out.clone(), news);
             self.send(reply.to_frame()).await?;
-            // What was measured is for those who may measure.
-            if self.peer.role >= Role::Run {
+            // What was measured is for those who may measure, and whose store it is.
+            self.may_use_store = self.admit(host.store);
+            if self.may_use_store && self.peer.role >= Role::Run {
                 self.replay = Some(tokio::task::spawn_local(task));
+                let clocks = &self.daemon.host_clocks;
+                let ask = self.urgent.clone();
+                self.listening = Some(clocks.borrow_mut().add(host.store, ask));
             }
             return Ok(());
         }
         self.send(reply.to_frame()).await
     }
 
+    /// Whether this host may use the store that it comes with.
+    fn admit(&self, store: StoreId) -> bool {
+        let mut owners = self.daemon.owners.borrow_mut();
+        let may = owners.admit(store, self.peer.owner, self.peer.role);
+        if !may {
+            tracing::warn!("a host came with store {store}, which is another's");
+        }
+        may
+    }
+
     async fn answer(&mut self, store: StoreId, request: Request) -> Result<Reply, Failure> {
         self.may(role_for(&request))?;
+        if concerns_store(&request) && !self.may_use_store {
+            return Err(foreign_store());
+        }
         if let Some(epoch) = self.epoch {
             let now = self.daemon.clock.now();
             self.daemon.lease.borrow_mut().touch(store, epoch, now);
@@ -205,7 +262,6 @@ impl Session {
                 Ok(Reply::Done)
             }
             Request::ProbeRuntime { backend, path } => {
-                self.may_name_paths()?;
                 let backend = backend::find(&backend).ok_or_else(|| no_backend(&backend))?;
                 let candidate = Candidate {
                     path: path.into(),
@@ -448,6 +504,26 @@ fn role_for(request: &Request) -> Role {
         // A library is code that runs on the board.
         Request::ProbeRuntime { .. } | Request::OpenPairing { .. } => Role::Admin,
     }
+}
+
+/// What reads or changes the part of a store on the board.
+fn concerns_store(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Submit(_)
+            | Request::Queue
+            | Request::Cancel { .. }
+            | Request::Acknowledge { .. }
+            | Request::TakeLease { .. }
+            | Request::GiveLease
+    )
+}
+
+fn foreign_store() -> Failure {
+    let detail = "this store was first used on the board by another host";
+    Failure::new(FailureCode::NotPermitted, detail).hint(
+        "measure into a store of your own (--store), or pair again with a ticket for the role admin",
+    )
 }
 
 fn lease_storage(why: &io::Error) -> Failure {

@@ -17,15 +17,17 @@ use tokio::sync::{Mutex, Notify, broadcast, watch};
 
 use super::clocks::Held;
 use super::contents::Contents;
+use super::host_clock::HostClocks;
 use super::lease::Moment;
 use super::lease_file::LeaseFile;
 use super::live::Live;
 use super::network::Network;
+use super::owners::Owners;
 use super::prepare;
 use super::queue::{Queue, Queued};
 use super::runtimes::Runtimes;
 use super::spool::Spool;
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::facts::Kernel;
 use crate::sampler::files::Files;
 use crate::worker::spawn::SelfExec;
@@ -59,6 +61,10 @@ pub struct Daemon {
     pub vendor_code: Mutex<()>,
     /// Who may order.
     pub lease: RefCell<LeaseFile>,
+    /// Whose each store is.
+    pub owners: RefCell<Owners>,
+    /// Whose clock can be asked for.
+    pub host_clocks: RefCell<HostClocks>,
     /// The second listener, when there is one.
     pub network: RefCell<Option<Rc<Network>>>,
     /// Finish the running repeat, then leave.
@@ -144,7 +150,7 @@ impl Daemon {
     pub fn moment(&self) -> Moment {
         Moment {
             now: self.clock.now(),
-            wall_unix_ns: clock::wall_unix_ns(),
+            wall_unix_ns: self.clock.wall_unix_ns(),
             has_orders: self.holder_has_orders(),
         }
     }

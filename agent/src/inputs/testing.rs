@@ -83,6 +83,7 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
             memory: None,
         },
         cold: ColdStart::FreshProcess,
+        cool_down: None,
         outputs: OutputWish {
             save: false,
             reference: Vec::new(),

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use edgedyno_shared::clocks::ClockReading;
 use edgedyno_shared::order::RepeatOrder;
 use edgedyno_shared::repeat::{AgentCost, Outcome, Stage, StageSpan, TextEvent};
 use edgedyno_shared::units::{Bytes, Nanos};
@@ -16,13 +17,16 @@ use super::intake::Intake;
 use super::message::Message;
 use super::tail::Tail;
 use super::verdict::{self, Remains};
-use crate::clock::{Clock, Monotonic};
+use crate::clock::{self, Clock, Monotonic};
 use crate::daemon::repeat_folder::RepeatFolder;
 
 /// A worker names its build within this time, even on a slow and busy board.
 const SPAWN_LIMIT: Nanos = Nanos::from_secs(30);
 
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(500);
+
+/// The board's clocks are read so often.
+const CLOCK_PERIOD: Nanos = Nanos::from_secs(10);
 
 /// The state of one running repeat.
 pub(super) struct Watched<'a> {
@@ -42,6 +46,9 @@ pub(super) struct Watched<'a> {
     done: bool,
     progress_at: Nanos,
     cost: Cost,
+    /// Written down when no window is open any more.
+    clocks: Vec<ClockReading>,
+    clocks_at: Nanos,
 }
 
 impl<'a> Watched<'a> {
@@ -60,6 +67,8 @@ impl<'a> Watched<'a> {
             done: false,
             progress_at: begun,
             cost: Cost::default(),
+            clocks: Vec::new(),
+            clocks_at: begun,
         }
     }
 
@@ -141,7 +150,12 @@ impl<'a> Watched<'a> {
     fn hear_record(&mut self, record: &Record, folder: &mut RepeatFolder) {
         match record {
             // The daemon's own words cannot come from a worker.
-            Record::Start(_) | Record::End(_) | Record::Chunk(_) | Record::AgentCost(_) => return,
+            Record::Start(_)
+            | Record::End(_)
+            | Record::Chunk(_)
+            | Record::AgentCost(_)
+            | Record::ClockExchange(_)
+            | Record::ClockReading(_) => return,
             Record::Schema { lane: 0, schema } => {
                 if let Err(why) = schema.check() {
                     return self.fail(Failure::new(FailureCode::Protocol, why.to_string()));
@@ -194,6 +208,10 @@ impl<'a> Watched<'a> {
     pub(super) fn look(&mut self, on_progress: &mut dyn FnMut(Progress) -> u64) {
         self.take();
         let now = Monotonic.now();
+        if now - self.clocks_at >= CLOCK_PERIOD {
+            self.clocks_at = now;
+            self.clocks.push(clock::read_all());
+        }
         if now - self.progress_at >= PROGRESS_PERIOD {
             self.progress_at = now;
             self.cost.progress_bytes += on_progress(Progress {
@@ -240,6 +258,9 @@ impl<'a> Watched<'a> {
         stdout: &Tail,
         stderr: &Tail,
     ) {
+        for reading in std::mem::take(&mut self.clocks) {
+            self.keep(folder.log(&Record::ClockReading(reading)));
+        }
         for (code, tail) in [("stdout_tail", stdout), ("stderr_tail", stderr)] {
             if tail.total() > 0 {
                 let text = format!("{} bytes in all\n{}", tail.total(), tail.text());

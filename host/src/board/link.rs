@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use edgedyno_shared::clocks::{ClockAnswer, ClockQuestion};
 use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
@@ -12,9 +15,11 @@ use edgedyno_shared::wire::hello::{DaemonStatus, Hello, HelloReply, NotHello, Ve
 use edgedyno_shared::wire::record::{HeaderError, SegmentHeader};
 use edgedyno_shared::wire::request::{Reply, Request};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+use crate::clock;
 
 /// An agent that says nothing to a hello for this long is none.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -116,10 +121,14 @@ impl Greeted {
             return Err(LinkError::Incompatible { agent });
         }
         let (send, incoming) = mpsc::channel(READ_AHEAD);
+        let (ask, questions) = mpsc::channel(2);
+        let write = Arc::new(Mutex::new(self.write));
+        let clock = tell_clock(questions, Arc::clone(&write));
         Ok(Link {
-            write: self.write,
+            write,
             incoming,
-            reader: tokio::spawn(read_all(self.read, send)),
+            reader: tokio::spawn(read_all(self.read, ask, send)),
+            clock: tokio::spawn(clock),
             last: 0,
             held: VecDeque::new(),
             farewell: self.farewell,
@@ -129,13 +138,35 @@ impl Greeted {
 
     /// Asks the daemon, of whatever version, to leave once its running repeat is finished.
     pub async fn retire(mut self) -> Result<DaemonStatus, LinkError> {
-        send_frame(&mut self.write, &Frame::empty(kind::RETIRE)).await?;
-        let answer = timeout(HELLO_TIMEOUT, frame::read(&mut self.read, frame::LIMIT)).await;
-        let answer = answer.map_err(|_| LinkError::Silent)??;
-        match answer {
-            None => Err(LinkError::Closed),
-            Some(f) if f.kind == kind::RETIRE_REPLY => Ok(DaemonStatus::parse(&f.payload)?),
-            Some(_) => Err(LinkError::Unexpected("another frame than a retirement")),
+        self.frozen(kind::RETIRE, kind::RETIRE_REPLY).await
+    }
+
+    /// What the daemon, of whatever version, is doing.
+    pub async fn status(&mut self) -> Result<DaemonStatus, LinkError> {
+        self.frozen(kind::STATUS, kind::STATUS_REPLY).await
+    }
+
+    async fn frozen(&mut self, ask: u8, expected: u8) -> Result<DaemonStatus, LinkError> {
+        send_frame(&mut self.write, &Frame::empty(ask)).await?;
+        loop {
+            let answer = timeout(HELLO_TIMEOUT, frame::read(&mut self.read, frame::LIMIT)).await;
+            let answer = answer.map_err(|_| LinkError::Silent)??;
+            match answer {
+                None => return Err(LinkError::Closed),
+                Some(f) if f.kind == expected => return Ok(DaemonStatus::parse(&f.payload)?),
+                // A daemon of this schema may tell how its repeat goes in between.
+                Some(f) if f.kind == kind::EVENT => {}
+                Some(_) => return Err(LinkError::Unexpected("another frame than was asked for")),
+            }
+        }
+    }
+
+    /// Lets go of a carrier on which nothing more is wanted.
+    pub async fn leave(mut self) {
+        let _ = self.write.shutdown().await;
+        if let Some(farewell) = self.farewell.take() {
+            drop(self.read);
+            farewell.await;
         }
     }
 }
@@ -153,9 +184,11 @@ async fn send_frame(write: &mut Writer, frame: &Frame) -> Result<(), LinkError> 
 
 /// A session. Dropping it closes the carrier.
 pub struct Link {
-    write: Writer,
+    /// Shared with the task that answers for this machine's clock.
+    write: Arc<Mutex<Writer>>,
     incoming: mpsc::Receiver<Result<LinkEvent, LinkError>>,
     reader: JoinHandle<()>,
+    clock: JoinHandle<()>,
     last: u64,
     held: VecDeque<LinkEvent>,
     farewell: Option<Farewell>,
@@ -171,7 +204,7 @@ impl Link {
     /// Ends the session so that the other side hears of it.
     pub async fn leave(mut self) {
         // A carrier that cannot be closed is closed all the same.
-        let _ = self.write.shutdown().await;
+        let _ = self.write.lock().await.shutdown().await;
         if let Some(farewell) = self.farewell.take() {
             farewell.await;
         }
@@ -181,7 +214,7 @@ impl Link {
     pub async fn send(&mut self, request: Request) -> Result<u64, LinkError> {
         self.last += 1;
         let frame = Frame::encode(kind::REQUEST, &(self.last, request))?;
-        send_frame(&mut self.write, &frame).await?;
+        send_frame(&mut *self.write.lock().await, &frame).await?;
         Ok(self.last)
     }
 
@@ -214,13 +247,18 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.reader.abort();
+        self.clock.abort();
     }
 }
 
 /// Reads until the carrier ends; the last message says why.
-async fn read_all(mut read: Reader, to: mpsc::Sender<Result<LinkEvent, LinkError>>) {
+async fn read_all(
+    mut read: Reader,
+    questions: mpsc::Sender<(ClockQuestion, Nanos)>,
+    to: mpsc::Sender<Result<LinkEvent, LinkError>>,
+) {
     loop {
-        let event = read_event(&mut read).await;
+        let event = read_event(&mut read, &questions).await;
         let ended = event.is_err();
         if to.send(event).await.is_err() || ended {
             return;
@@ -228,9 +266,49 @@ async fn read_all(mut read: Reader, to: mpsc::Sender<Result<LinkEvent, LinkError
     }
 }
 
-async fn read_event(read: &mut Reader) -> Result<LinkEvent, LinkError> {
-    let frame = frame::read(read, frame::LIMIT).await?;
-    let frame = frame.ok_or(LinkError::Closed)?;
+async fn read_event(
+    read: &mut Reader,
+    questions: &mpsc::Sender<(ClockQuestion, Nanos)>,
+) -> Result<LinkEvent, LinkError> {
+    loop {
+        let frame = frame::read(read, frame::LIMIT).await?;
+        let frame = frame.ok_or(LinkError::Closed)?;
+        if frame.kind != kind::CLOCK {
+            return event_of(frame);
+        }
+        let received = Nanos(clock::monotonic_ns());
+        // Reading never waits for writing: two sides that did would wait for each other. A question that
+        // finds no place is one too many, and gets no answer.
+        let _ = questions.try_send((frame.decode()?, received));
+    }
+}
+
+/// Tells what this machine's clock says, for as long as an agent asks.
+async fn tell_clock(
+    mut questions: mpsc::Receiver<(ClockQuestion, Nanos)>,
+    write: Arc<Mutex<Writer>>,
+) {
+    while let Some((question, received)) = questions.recv().await {
+        let mut write = write.lock().await;
+        let answer = ClockAnswer {
+            number: question.number,
+            received,
+            answered: Nanos(clock::monotonic_ns()),
+            unix_ns: clock::unix_ns(),
+            clock: clock::own_id(),
+        };
+        let sent = match Frame::encode(kind::CLOCK_ANSWER, &answer) {
+            Ok(frame) => send_frame(&mut write, &frame).await,
+            Err(why) => Err(why.into()),
+        };
+        // A carrier that is gone is seen by who reads.
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+fn event_of(frame: Frame) -> Result<LinkEvent, LinkError> {
     match frame.kind {
         kind::REPLY => {
             let (number, answer) = frame.decode()?;
@@ -337,6 +415,25 @@ mod tests {
             );
             serve.await.unwrap();
             assert!(matches!(link.next().await, Err(LinkError::Closed)));
+        });
+    }
+
+    #[test]
+    fn a_question_for_the_clock_is_answered_while_nobody_waits_for_the_agent() {
+        block_on(async {
+            let (mut link, mut agent) = linked().await;
+            let before = clock::monotonic_ns();
+            agent.ask_clock(7).await;
+            let answer = agent.clock_answer().await;
+            assert_eq!(answer.number, 7);
+            assert!(before <= answer.received.0 && answer.received <= answer.answered);
+            assert!(answer.answered.0 <= clock::monotonic_ns());
+            agent.ask_clock(8).await;
+            assert_eq!(agent.clock_answer().await.clock, answer.clock);
+            // It is no event of the session.
+            let progress = Event::Waiting(Failure::new(FailureCode::Busy, "x"));
+            agent.event(&progress).await;
+            assert!(matches!(link.next().await.unwrap(), LinkEvent::Event(e) if e == progress));
         });
     }
 

@@ -1,5 +1,6 @@
 //! A scripted agent for tests: one end of an in-memory carrier, told what to say.
 
+use edgedyno_shared::clocks::{ClockAnswer, ClockQuestion};
 use edgedyno_shared::ids::BuildId;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::Failure;
@@ -62,6 +63,19 @@ impl FakeAgent {
     pub(crate) async fn event(&mut self, event: &Event) {
         self.write(&Frame::encode(kind::EVENT, event).unwrap())
             .await;
+    }
+
+    pub(crate) async fn ask_clock(&mut self, number: u64) {
+        let question = ClockQuestion { number };
+        self.write(&Frame::encode(kind::CLOCK, &question).unwrap())
+            .await;
+    }
+
+    pub(crate) async fn clock_answer(&mut self) -> ClockAnswer {
+        let frame = frame::read(&mut self.stream, frame::LIMIT).await;
+        let frame = frame.unwrap().expect("the host answers");
+        assert_eq!(frame.kind, kind::CLOCK_ANSWER);
+        frame.decode().unwrap()
     }
 
     pub(crate) async fn segment(&mut self, header: &SegmentHeader) {

@@ -273,8 +273,15 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         }
         for (key, answer) in keys.into_iter().zip(answers) {
             match answer {
-                OrderAnswer::Accepted | OrderAnswer::Known => self.driver.progress.begin(key),
+                OrderAnswer::Accepted | OrderAnswer::Known => {
+                    self.stuck = None;
+                    self.driver.progress.begin(key);
+                }
                 OrderAnswer::Refused(why) if passes_by_itself(why.code) => {
+                    // A full disk may stay full: somebody must be told in the end.
+                    if why.code == FailureCode::StorageFull && self.stuck.is_none() {
+                        self.stuck = Some((Instant::now(), why.clone()));
+                    }
                     (self.driver.tell)(DriveEvent::Waiting(why));
                     self.not_before = Some(Instant::now() + PATIENCE);
                 }
@@ -414,5 +421,8 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
 
 /// No room for the moment, or an agent that is leaving: asking again later is the answer.
 fn passes_by_itself(code: FailureCode) -> bool {
-    matches!(code, FailureCode::Backpressured | FailureCode::Busy)
+    matches!(
+        code,
+        FailureCode::Backpressured | FailureCode::Busy | FailureCode::StorageFull
+    )
 }

@@ -151,7 +151,7 @@ fn in_unit(text: &str, unit: Unit) -> Option<f64> {
         (Unit::Milliseconds, "us" | "µs") => 1e-3,
         (Unit::Milliseconds, "ms") => 1.0,
         (Unit::Milliseconds, "s") => 1e3,
-        (Unit::Hertz, "Hz") => 1.0,
+        (Unit::Hertz, "Hz" | "fps") => 1.0,
         (Unit::Hertz, "kHz") => 1e3,
         (Unit::Hertz, "MHz") => 1e6,
         (Unit::Bytes, "B") => 1.0,

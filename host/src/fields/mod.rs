@@ -4,6 +4,7 @@
 //! `docs/fields.md`.
 
 mod board;
+mod clock;
 mod cold;
 pub mod condition;
 mod cost;
@@ -73,6 +74,7 @@ pub const SUBJECTS: &[Subject] = &[
     placement::SUBJECT,
     model::SUBJECT,
     environment::SUBJECT,
+    clock::SUBJECT,
     board::SUBJECT,
     cost::SUBJECT,
     run::SUBJECT,

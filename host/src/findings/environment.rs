@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::store::rows::FactRow;
-use crate::summary::{is_lasting, subject_of};
+use crate::summary::{is_lasting, subject_of, suspended, wall_step};
 use crate::view::RepeatView;
 
 use super::{Evidence, Hit, Level, Rule, clocks, load};
@@ -17,6 +17,10 @@ const LOAD_HIGH: f64 = 0.5;
 
 /// Stolen time above this share of one CPU is told.
 const STOLEN: f64 = 0.01;
+
+/// A wall clock that moved further than this against the monotonic one was set, not slewed: in ten seconds
+/// the kernel slews by 5 ms at most (500 parts in a million).
+const WALL_STEP_NS: i64 = 50_000_000;
 
 /// Ticks of /proc/stat in a second (USER_HZ, the same on every Linux architecture we build for).
 const TICKS: f64 = 100.0;
@@ -46,7 +50,40 @@ pub(super) const RULES: &[Rule] = &[
         meaning: "A hypervisor took more than 0.5 % of a CPU's time from the measured CPUs within the window, or, where that was not watched, more than 1 % from the board while the repeat ran.",
         check: steal_time,
     },
+    Rule {
+        code: "wall_clock_set",
+        level: Level::Note,
+        meaning: "The board's wall clock was set while a repeat ran. Latencies are of another clock and stay right; the times of day stored with the repeat do not fit together.",
+        check: wall_clock_set,
+    },
+    Rule {
+        code: "board_slept",
+        level: Level::Warning,
+        meaning: "The board was suspended while a repeat ran. Its clock of trials stood still meanwhile, and caches and clocks of the processor did not.",
+        check: board_slept,
+    },
 ];
+
+fn wall_clock_set(e: &Evidence<'_>) -> Vec<Hit> {
+    let of_repeat = |repeat: &RepeatView| {
+        let moved = wall_step(&repeat.row.clock_readings)?;
+        let ms = moved as f64 / 1e6;
+        let text = format!("the board's wall clock was set by {ms:.0} ms during the repeat");
+        let hit = Hit::of(repeat, text).figure("wall_step_ms", ms);
+        (moved.abs() > WALL_STEP_NS).then_some(hit)
+    };
+    e.counting().filter_map(of_repeat).collect()
+}
+
+fn board_slept(e: &Evidence<'_>) -> Vec<Hit> {
+    let of_repeat = |repeat: &RepeatView| {
+        let slept = suspended(&repeat.row.clock_readings).filter(|ns| *ns > 0)?;
+        let ms = slept as f64 / 1e6;
+        let text = format!("the board slept for {ms:.0} ms during the repeat");
+        Some(Hit::of(repeat, text).figure("suspended_ms", ms))
+    };
+    e.counting().filter_map(of_repeat).collect()
+}
 
 fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
     let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {

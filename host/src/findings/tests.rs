@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use edgedyno_shared::clocks::ClockReading;
 use edgedyno_shared::columns::Role;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::repeat::{
@@ -173,6 +174,46 @@ fn many_outliers_are_a_note() {
     let found = summarise(&view_of(&repeat(&trials))).findings;
     let outliers = found.iter().find(|f| f.code == "outliers").unwrap();
     assert_eq!(outliers.figures["high"], 20);
+    let farthest = outliers.figures["farthest"].as_array().unwrap();
+    assert_eq!(farthest.len(), 5);
+    // The longest of every fiftieth trial, five times as long as it was.
+    let longest = trials.iter().max().unwrap();
+    let at = trials.iter().position(|t| t == longest).unwrap();
+    assert_eq!(farthest[0]["measured_trial"], at);
+    assert_eq!(farthest[0]["latency_ms"], *longest as f64 / 1e6);
+}
+
+#[test]
+fn two_groups_of_latencies_are_told_within_a_repeat_and_between_repeats() {
+    // Three of ten trials take half as long again.
+    let slow_at_times = |i: usize| if i * 7 % 10 < 3 { 3 } else { 2 };
+    let two: Vec<i64> = quiet()
+        .iter()
+        .enumerate()
+        .map(|(i, t)| t * slow_at_times(i) / 2)
+        .collect();
+    let found = summarise(&view_of(&repeat(&two))).findings;
+    let bimodal = found.iter().find(|f| f.code == "bimodal").unwrap();
+    assert_eq!((bimodal.repeat, bimodal.level), (Some(0), Level::Warning));
+    let figure = |name: &str| bimodal.figures[name].as_f64().unwrap();
+    assert!((figure("upper_share") - 0.3).abs() < 0.02, "{bimodal:?}");
+    assert!((figure("high_ms") / figure("low_ms") - 1.5).abs() < 0.02);
+
+    // Every repeat is quiet in itself, and every second one is slower by a half.
+    let (_dir, mut store) = new_store();
+    add_run(&store, "a");
+    for n in 0..4 {
+        let trials: Vec<i64> = quiet()
+            .iter()
+            .map(|t| if n % 2 == 1 { t * 3 / 2 } else { *t })
+            .collect();
+        let key = crate::store::sample::key("a", n, 0);
+        crate::store::sample::deliver(&mut store, key, &repeat(&trials)).unwrap();
+    }
+    let found = summarise(&view(&store)).findings;
+    let bimodal = found.iter().find(|f| f.code == "bimodal").unwrap();
+    assert_eq!(bimodal.repeat, None);
+    assert!(bimodal.text.contains("repeats lie in two groups"));
 }
 
 #[test]
@@ -307,6 +348,50 @@ fn the_tool_tells_on_itself() {
     assert_eq!(on_disk.code, "arena_on_disk");
 }
 
+fn clocks(monotonic_s: i64, realtime_ms: i64, boottime_ms: i64) -> Record {
+    Record::ClockReading(ClockReading {
+        monotonic: Nanos::from_secs(monotonic_s),
+        boottime: Some(Nanos::from_millis(boottime_ms)),
+        realtime: Some(Nanos::from_millis(realtime_ms)),
+        raw: None,
+        took: Nanos(300),
+    })
+}
+
+#[test]
+fn a_wall_clock_that_was_set_and_a_board_that_slept_are_told() {
+    let with = |readings: [Record; 3]| {
+        after(|records| {
+            for reading in readings {
+                before_the_end(records, reading);
+            }
+        })
+    };
+    // Slewed as fast as a kernel does it, 5 ms in 10 s: nothing to tell.
+    let slewed = [
+        clocks(0, 1_000, 0),
+        clocks(10, 11_005, 10_000),
+        clocks(20, 21_010, 20_000),
+    ];
+    assert_eq!(with(slewed), []);
+    let set = [
+        clocks(0, 1_000, 0),
+        clocks(10, 11_000, 10_000),
+        clocks(20, 20_500, 20_000),
+    ];
+    let found = only(with(set));
+    assert_eq!(found.code, "wall_clock_set");
+    assert_eq!(found.figures["wall_step_ms"], -500.0);
+    // Asleep for a minute: the wall clock went on with the boot clock, and the other stood.
+    let slept = [
+        clocks(0, 1_000, 0),
+        clocks(10, 11_000, 10_000),
+        clocks(20, 81_000, 80_000),
+    ];
+    let codes: Vec<_> = with(slept).iter().map(|f| f.code).collect();
+    assert_eq!(codes, ["board_slept"]);
+}
+
 #[test]
 fn failures_restarts_and_failed_trials_are_told() {
     let failed = |code, detail: &str| {
@@ -422,7 +507,7 @@ fn slow_downs_that_are_counted_are_invalid() {
 
 #[test]
 fn a_clock_of_the_measured_cpus_that_moves_is_told() {
-    let moved = from_to(1_000_000_000, 3_000_000_000);
+    let moved = [(200, Some(1_000_000_000)), (1900, Some(3_000_000_000))];
     let held = from_to(3_000_000_000, 3_000_000_000);
     let ramp = with_channels(&[
         ("cpu.policy0.freq", "hz", &moved),

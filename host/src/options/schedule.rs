@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
+use edgedyno_shared::order::CoolDown;
 use edgedyno_shared::units::Nanos;
 
 use super::parse;
@@ -31,6 +32,9 @@ pub struct ScheduleOptions {
     /// Looks for the best case instead of measuring all, such as "max rate where p99 <= 33ms"
     #[arg(long, value_name = "GOAL", value_parser = Goal::parse, conflicts_with = "p50_within")]
     pub optimize: Option<Goal>,
+    /// Lets each repeat wait until the board is cooler than so many °C, such as 60 or 60,limit=2m
+    #[arg(long, value_name = "CELSIUS[,limit=TIME]", value_parser = cool_down)]
+    pub cool_down: Option<CoolDown>,
     /// A case that failed so often is not tried again
     #[arg(long, value_name = "N", default_value_t = MAX_ATTEMPTS, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_attempts: u32,
@@ -51,6 +55,33 @@ pub fn order(text: &str) -> Result<Order, String> {
     Order::from_name(text).ok_or_else(|| format!("one of {names} is needed"))
 }
 
+/// Longest wait for a board to cool, where nobody says.
+pub const COOL_DOWN_LIMIT: Nanos = Nanos::from_secs(120);
+
+/// `60`, or `60,limit=2m`.
+pub fn cool_down(text: &str) -> Result<CoolDown, String> {
+    let (below, limit) = match text.split_once(',') {
+        Some((below, limit)) => (below, Some(limit.trim())),
+        None => (text, None),
+    };
+    let limit = limit.map(|limit| match limit.strip_prefix("limit=") {
+        Some(time) => parse::positive_span(time),
+        None => Err("only limit=TIME may follow the temperature".into()),
+    });
+    Ok(CoolDown {
+        below_millicelsius: millicelsius(below.trim())?,
+        limit: limit.unwrap_or(Ok(COOL_DOWN_LIMIT))?,
+    })
+}
+
+/// Degrees Celsius in thousandths.
+pub fn millicelsius(text: &str) -> Result<i64, String> {
+    let celsius: Option<f64> = text.parse().ok();
+    let celsius = celsius.filter(|celsius| (-273.15..1000.0).contains(celsius));
+    let celsius = celsius.ok_or("a temperature in °C such as 60 is needed")?;
+    Ok((celsius * 1000.0).round() as i64)
+}
+
 /// A share: `2%` or 0.02.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, whole) = match text.strip_suffix('%') {
@@ -65,6 +96,17 @@ pub fn share(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cool_down_is_a_temperature_and_a_longest_wait() {
+        let wish = cool_down("62.5, limit=90s").unwrap();
+        assert_eq!(wish.below_millicelsius, 62_500);
+        assert_eq!(wish.limit, Nanos::from_secs(90));
+        assert_eq!(cool_down("60").unwrap().limit, COOL_DOWN_LIMIT);
+        for wrong in ["", "hot", "60,2m", "60,limit=0s", "nan", "2000"] {
+            assert!(cool_down(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_share_is_a_percentage_or_a_fraction() {

@@ -26,9 +26,20 @@ pub enum RuntimeWish {
 }
 
 impl RuntimeWish {
-    /// A path when it looks like one or is one, else a version.
-    pub fn parse(text: &str) -> Result<Self, CommandError> {
+    /// A path when it looks like one or is one, else a version. A path on another machine means a file there,
+    /// and only there can it be looked at.
+    pub fn parse(text: &str, is_remote: bool) -> Result<Self, CommandError> {
         let path = PathBuf::from(text);
+        if is_remote {
+            return match text.contains('/') {
+                false => Ok(Self::Version(text.to_owned())),
+                true if path.is_absolute() => Ok(Self::File(path)),
+                true => Err(
+                    CommandError::usage(format!("runtime `{text}` is not a whole path"))
+                        .hint("a library on another board is named by its path there, from `/` on"),
+                ),
+            };
+        }
         if !text.contains('/') && !path.is_file() {
             return Ok(Self::Version(text.to_owned()));
         }
@@ -305,6 +316,18 @@ mod tests {
         assert_eq!(wish(None, folder.to_str().unwrap(), "").unwrap(), None);
         let error = wish(None, "", "/no/such.so").unwrap_err();
         assert!(error.to_string().contains("ORT_DYLIB_PATH"), "{error}");
+    }
+
+    #[test]
+    fn a_path_on_another_board_is_not_looked_for_here() {
+        let there = RuntimeWish::parse("/opt/vendor/libonnxruntime.so", true).unwrap();
+        let path = PathBuf::from("/opt/vendor/libonnxruntime.so");
+        assert_eq!(there, RuntimeWish::File(path));
+        assert!(RuntimeWish::parse("/opt/vendor/libonnxruntime.so", false).is_err());
+        let version = RuntimeWish::parse("1.22", true).unwrap();
+        assert_eq!(version, RuntimeWish::Version("1.22".into()));
+        let error = RuntimeWish::parse("lib/libonnxruntime.so", true).unwrap_err();
+        assert!(error.hint.unwrap().contains("path there"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What can be known of a case before it is ordered: CPUs, batch size, scenario.
 
 use edgedyno_shared::case::Scenario;
-use edgedyno_shared::device::DeviceInfo;
+use edgedyno_shared::device::{DeviceInfo, Reading};
+use edgedyno_shared::order::CoolDown;
 
 use super::axes::cpu_list;
 use crate::exit::CommandError;
@@ -36,6 +37,19 @@ pub fn cpus(device: &DeviceInfo, wanted: &[u16]) -> Result<(), CommandError> {
         cpu_list(&outside)
     );
     Err(CommandError::usage(what).hint(format!("it may use {}", cpu_list(&device.allowed_cpus))))
+}
+
+/// A board that shall wait until it is cool must have a sensor that its agent reads.
+pub fn cool_down(board: &str, device: &DeviceInfo) -> Result<(), CommandError> {
+    let fact = device.facts.iter().find(|fact| fact.name == CoolDown::FACT);
+    let reading = fact.map(|fact| &fact.value);
+    if reading.is_some_and(|reading| reading.value().is_some()) {
+        return Ok(());
+    }
+    let why = reading.and_then(Reading::reason);
+    let error = CommandError::usage(format!("board {board} cannot wait until it is cool"))
+        .hint("leave `cool_down` out");
+    Err(error.cause(why.unwrap_or("its agent reads no temperature to wait for")))
 }
 
 /// A batch size needs a dimension that it can replace.

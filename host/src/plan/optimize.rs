@@ -171,6 +171,7 @@ impl OptimizePlan {
             rules: self.conduct.rules.clone(),
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
+            cool_down: self.schedule.cool_down,
             outputs,
             telemetry: self.conduct.telemetry,
             preparation: self.conduct.preparation.clone(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::order::CoolDown;
 
 use super::axes::axes;
 use super::shuffle::shuffle;
@@ -22,6 +23,8 @@ pub struct Schedule {
     pub sentinel: Option<Sentinel>,
     /// Axes, as [`axes`] names them, along which nothing larger is measured once memory ran out.
     pub stop_on_oom: Vec<String>,
+    /// What each repeat waits for.
+    pub cool_down: Option<CoolDown>,
     /// Outputs of each case's first repeat are kept, to be compared.
     pub keeps_outputs: bool,
 }
@@ -144,7 +147,7 @@ pub(super) fn smaller(cases: &[(Sha256, Case)], along: &[String]) -> Vec<Vec<u32
 }
 
 /// How large a value of an axis is: a number, or the product of dimensions.
-fn size(value: &str) -> Option<f64> {
+pub fn size(value: &str) -> Option<f64> {
     let numbers = value.split('x').map(|part| part.parse::<f64>().ok());
     numbers.product()
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +82,7 @@ impl Profile {
             document: DOCUMENT.into(),
             repeats: view.repeats.iter().map(repeat).collect::<Result<_, _>>()?,
             summary: case_json(&summarise(&view)),
-            run: view.run,
+            run: Arc::unwrap_or_clone(view.run),
             entry: view.entry,
             device: view.device,
             notes: view.notes,
@@ -106,7 +107,7 @@ impl Profile {
             }
         };
         CaseView {
-            run: self.run.clone(),
+            run: Arc::new(self.run.clone()),
             entry: self.entry.clone(),
             device: self.device.clone(),
             repeats: self.repeats.iter().map(repeat).collect(),

@@ -11,7 +11,11 @@ use super::place::FILE;
 use super::{Result, StoreError};
 
 /// Layouts in order; the number of the last is this program's.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_clocks.sql"),
+    include_str!("migrations/0003_findings_by_case.sql"),
+];
 
 /// How long to wait for another process's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);

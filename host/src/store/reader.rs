@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::rows::{
-    ArtifactRow, CaseEntry, ChannelRow, CostRow, DeviceRow, EffectiveRow, EndRow, EventRow,
-    FailureRow, FindingRow, InputsUsedRow, MemoryRow, ModelRow, OutcomeKind, OutputRow,
-    PlacementRow, RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageName, StageRow, StartRow,
+    ArtifactRow, CaseEntry, ChannelRow, ClockExchangeRow, ClockReadingRow, CostRow, DeviceRow,
+    EffectiveRow, EndRow, EventRow, FailureRow, FindingRow, InputsUsedRow, MemoryRow, ModelRow,
+    OutcomeKind, OutputRow, PlacementRow, RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageName,
+    StageRow, StartRow,
 };
 use super::{Columns, Result, Store, StoreError};
 
@@ -48,6 +49,10 @@ pub struct RepeatRow {
     pub cost: Option<CostRow>,
     pub events: Vec<EventRow>,
     pub artifacts: Vec<ArtifactRow>,
+    #[serde(default)]
+    pub clock_exchanges: Vec<ClockExchangeRow>,
+    #[serde(default)]
+    pub clock_readings: Vec<ClockReadingRow>,
     /// Records that this version cannot decode.
     pub raw_records: u64,
 }
@@ -128,8 +133,12 @@ impl Store {
     pub fn findings_of(&self, run: &RunId, case: Sha256) -> Result<Vec<FindingRow>> {
         self.list(
             "read the findings",
-            "SELECT body FROM findings
-             WHERE run_id = $1 AND (case_key = $2 OR case_key IS NULL) ORDER BY number",
+            // Two look-ups in an index; with OR it would be one walk over all findings of the run.
+            "SELECT body FROM
+                 (SELECT number, body FROM findings WHERE run_id = $1 AND case_key = $2
+                  UNION ALL
+                  SELECT number, body FROM findings WHERE run_id = $1 AND case_key IS NULL)
+             ORDER BY number",
             params![run.0, case.to_string()],
             |row| from_json(row, 0),
         )
@@ -184,7 +193,7 @@ impl Store {
         Ok(repeats)
     }
 
-    /// The same without their events and artifacts, which are texts and files for people.
+    /// The same without their events, artifacts and clocks, which no comparison looks at.
     pub fn brief_repeats(&self, run: &RunId, case: Sha256) -> Result<Vec<RepeatRow>> {
         let mut repeats = self.list(
             "read the repeats",
@@ -351,6 +360,33 @@ impl Store {
             [repeat.id],
             artifact_row,
         )?;
+        self.fill_clocks(repeat)
+    }
+
+    fn fill_clocks(&self, repeat: &mut RepeatRow) -> Result<()> {
+        repeat.clock_exchanges = self.list(
+            "read what the host's clock said",
+            "SELECT moment, state, rounds, asked_ns, received_ns, answered_ns, heard_ns, host_clock,
+                    host_unix_ns, offset_ns, bound_ns, drift_ppb, drift_bound_ppb
+             FROM clock_exchanges WHERE repeat_id = $1 ORDER BY sequence",
+            [repeat.id],
+            clock_exchange_row,
+        )?;
+        repeat.clock_readings = self.list(
+            "read the board's clocks",
+            "SELECT monotonic_ns, boottime_ns, realtime_ns, raw_ns, took_ns
+             FROM clock_readings WHERE repeat_id = $1 ORDER BY sequence",
+            [repeat.id],
+            |row| {
+                Ok(ClockReadingRow {
+                    monotonic_ns: row.get(0)?,
+                    boottime_ns: row.get(1)?,
+                    realtime_ns: row.get(2)?,
+                    raw_ns: row.get(3)?,
+                    took_ns: row.get(4)?,
+                })
+            },
+        )?;
         Ok(())
     }
 
@@ -432,6 +468,8 @@ fn repeat_row(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
         cost: None,
         events: Vec::new(),
         artifacts: Vec::new(),
+        clock_exchanges: Vec::new(),
+        clock_readings: Vec::new(),
         raw_records: 0,
     })
 }
@@ -460,6 +498,26 @@ fn stage(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StageName>> {
     let name: Option<String> = row.get(column)?;
     let parse = |name: &str| serde_json::from_value(name.into()).ok();
     name.map(|name| named(column, &name, parse)).transpose()
+}
+
+fn clock_exchange_row(row: &Row<'_>) -> rusqlite::Result<ClockExchangeRow> {
+    let moment: String = row.get(0)?;
+    let parse = |name: &str| serde_json::from_value(name.into()).ok();
+    Ok(ClockExchangeRow {
+        moment: named(0, &moment, parse)?,
+        state: row.get(1)?,
+        rounds: row.get(2)?,
+        asked_ns: row.get(3)?,
+        received_ns: row.get(4)?,
+        answered_ns: row.get(5)?,
+        heard_ns: row.get(6)?,
+        host_clock: row.get(7)?,
+        host_unix_ns: row.get(8)?,
+        offset_ns: row.get(9)?,
+        bound_ns: row.get(10)?,
+        drift_ppb: row.get(11)?,
+        drift_bound_ppb: row.get(12)?,
+    })
 }
 
 fn artifact_row(row: &Row<'_>) -> rusqlite::Result<ArtifactRow> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use edgedyno_shared::artifact::{Artifact, ArtifactPart};
+use edgedyno_shared::clocks::{ClockExchange, ClockReading};
 use edgedyno_shared::columns::Chunk;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::order::OrderKey;
@@ -12,7 +13,7 @@ use edgedyno_shared::wire::record::{Record, SegmentHeader};
 use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::Digest;
 
-use super::rows::{OutcomeKind, RecordRow};
+use super::rows::{ClockExchangeRow, ClockReadingRow, OutcomeKind, RecordRow};
 use super::runs::json;
 use super::{Result, Store};
 
@@ -60,6 +61,7 @@ impl<'a> Writing<'a> {
             store,
             repeat: 0,
             artifacts: BTreeMap::new(),
+            exchange: None,
         };
         match writer.stored_before(&header.key)? {
             Some(outcome) => Ok(Self::Known(outcome)),
@@ -75,6 +77,8 @@ pub(super) struct Writer<'a> {
     store: &'a Store,
     repeat: i64,
     artifacts: BTreeMap<u32, Incoming>,
+    /// The last exchange of clocks, which the next one's drift is counted from.
+    exchange: Option<ClockExchangeRow>,
 }
 
 /// An artifact whose bytes are arriving.
@@ -145,6 +149,12 @@ impl Writer<'_> {
             Gathered::Record(sequence, Record::Event(event)) => self.put_event(*sequence, event),
             Gathered::Record(sequence, Record::Samples(samples)) => {
                 self.put_samples(*sequence, samples)
+            }
+            Gathered::Record(sequence, Record::ClockExchange(exchange)) => {
+                self.put_clock_exchange(*sequence, exchange)
+            }
+            Gathered::Record(sequence, Record::ClockReading(reading)) => {
+                self.put_clock_reading(*sequence, reading)
             }
             Gathered::Record(_, Record::Artifact(artifact)) => self.put_artifact(artifact),
             Gathered::Record(_, Record::ArtifactPart(part)) => self.put_part(part),
@@ -230,6 +240,60 @@ impl Writer<'_> {
                 bytes_of(&samples.at_ns),
                 bytes_of(&samples.value),
                 samples.quality,
+            ])
+            .map(drop)
+    }
+
+    fn put_clock_exchange(
+        &mut self,
+        sequence: u64,
+        exchange: &ClockExchange,
+    ) -> rusqlite::Result<()> {
+        let row = ClockExchangeRow::of(exchange, self.exchange.as_ref());
+        self.change
+            .prepare_cached(
+                "INSERT INTO clock_exchanges
+                     (repeat_id, sequence, moment, state, rounds, asked_ns, received_ns, answered_ns,
+                      heard_ns, host_clock, host_unix_ns, offset_ns, bound_ns, drift_ppb, drift_bound_ppb)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+            )?
+            .execute(params![
+                self.repeat,
+                sequence as i64,
+                row.moment.name(),
+                row.state,
+                row.rounds,
+                row.asked_ns,
+                row.received_ns,
+                row.answered_ns,
+                row.heard_ns,
+                row.host_clock,
+                row.host_unix_ns,
+                row.offset_ns,
+                row.bound_ns,
+                row.drift_ppb,
+                row.drift_bound_ppb,
+            ])?;
+        self.exchange = Some(row);
+        Ok(())
+    }
+
+    fn put_clock_reading(&self, sequence: u64, reading: &ClockReading) -> rusqlite::Result<()> {
+        let row = ClockReadingRow::from(reading);
+        self.change
+            .prepare_cached(
+                "INSERT INTO clock_readings
+                     (repeat_id, sequence, monotonic_ns, boottime_ns, realtime_ns, raw_ns, took_ns)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            )?
+            .execute(params![
+                self.repeat,
+                sequence as i64,
+                row.monotonic_ns,
+                row.boottime_ns,
+                row.realtime_ns,
+                row.raw_ns,
+                row.took_ns,
             ])
             .map(drop)
     }

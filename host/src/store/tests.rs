@@ -2,10 +2,14 @@
 
 use edgedyno_shared::artifact::{Artifact, ArtifactPart};
 use edgedyno_shared::case::Case;
+use edgedyno_shared::clocks::{
+    ClockExchange, ClockMoment, ClockReading, ExchangeResult, FourStamps,
+};
 use edgedyno_shared::columns::Role;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::repeat::{Outcome, Stage};
 use edgedyno_shared::telemetry::Samples;
+use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::Record;
 use proptest::prelude::*;
@@ -43,6 +47,55 @@ fn a_repeat_comes_back_as_it_was_delivered() {
         .collect();
     assert_eq!(took, [MS, 2 * MS, 3 * MS]);
     assert_eq!(columns.column("device_ns").unwrap()[3], MS / 2);
+}
+
+#[test]
+fn what_the_clocks_said_comes_back_with_its_drift() {
+    let (_dir, mut store) = new_store();
+    add_run(&store, "a");
+    let exchange = |moment, at_ms: i64, offset: i64| {
+        let at = Nanos::from_millis(at_ms).0;
+        let best = FourStamps {
+            asked: Nanos(at),
+            received: Nanos(at + 40 + offset),
+            answered: Nanos(at + 50 + offset),
+            heard: Nanos(at + 90),
+        };
+        let result = ExchangeResult::Answered {
+            best,
+            rounds: 5,
+            host_clock: 0xab,
+            host_unix_ns: 9,
+        };
+        Record::ClockExchange(ClockExchange { moment, result })
+    };
+    let reading = ClockReading {
+        monotonic: Nanos(7),
+        boottime: Some(Nanos(8)),
+        realtime: Some(Nanos(9)),
+        raw: None,
+        took: Nanos(1),
+    };
+    let mut records = repeat(&[MS; 3]);
+    records.insert(1, exchange(ClockMoment::Before, 0, -700));
+    records.insert(2, Record::ClockReading(reading));
+    let last = records.len() - 1;
+    records.insert(last, exchange(ClockMoment::After, 2_000, -500));
+    deliver(&mut store, key("a", 0, 0), &records).unwrap();
+    let row = &store.repeats(&run_id("a"), CASE).unwrap()[0];
+    let exchanges = &row.clock_exchanges;
+    let offsets: Vec<_> = exchanges.iter().map(|e| e.offset_ns).collect();
+    assert_eq!(offsets, [Some(-700), Some(-500)]);
+    assert_eq!(exchanges[0].bound_ns, Some(41));
+    assert_eq!(exchanges[0].host_clock.as_deref(), Some("00000000000000ab"));
+    // 200 ns in two seconds.
+    assert_eq!(
+        (exchanges[0].drift_ppb, exchanges[1].drift_ppb),
+        (None, Some(100))
+    );
+    assert_eq!(exchanges[1].drift_bound_ppb, Some(42));
+    let reading = row.clock_readings[0];
+    assert_eq!((reading.monotonic_ns, reading.raw_ns), (7, None));
 }
 
 #[test]

@@ -86,6 +86,8 @@ fn repeat(figures: &RepeatFigures) -> Value {
         "latency_mean_ms": ms(figures.mean_ns),
         "steadiness": figures.steadiness.as_ref().map(steadiness),
         "began_unix_ns": figures.wall_unix_ns,
+        "clock_exchanges": figures.clock_exchanges,
+        "clock_readings_count": figures.clock_readings,
     })
 }
 

@@ -3,6 +3,7 @@
 pub mod best;
 mod board;
 mod cite;
+mod clock;
 mod cold;
 mod environment;
 mod json;
@@ -17,6 +18,8 @@ pub mod windows;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::sync::Arc;
+
 use edgedyno_shared::ids::Sha256;
 
 use crate::findings::{self, Finding};
@@ -27,6 +30,8 @@ use crate::store::rows::{
 use crate::view::CaseView;
 
 pub use board::{BoardMeanwhile, Missing, Power, Range};
+pub use clock::ClockSeen;
+pub(crate) use clock::{suspended, wall_step};
 pub use cold::ColdStart;
 pub(crate) use cold::{stage_ns, total_ns};
 pub use environment::{Environment, is_lasting, subject_of};
@@ -43,7 +48,7 @@ pub use tool::ToolCost;
 /// Everything that is said of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseSummary {
-    pub run: RunRow,
+    pub run: Arc<RunRow>,
     pub key: Sha256,
     pub match_key: Sha256,
     pub case: CaseRow,
@@ -67,6 +72,7 @@ pub struct CaseSummary {
     pub inputs: Option<InputsUsedRow>,
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
+    pub clock: ClockSeen,
     pub board: BoardMeanwhile,
     pub failures: Vec<Failed>,
     pub findings: Vec<Finding>,
@@ -99,6 +105,7 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         inputs: told.and_then(|row| row.inputs.clone()),
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
+        clock: ClockSeen::of(view),
         board: BoardMeanwhile::of(view),
         failures: repeats::failures(view),
         findings: Vec::new(),

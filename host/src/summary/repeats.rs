@@ -4,7 +4,7 @@ use edgedyno_shared::order::Pass;
 
 use crate::stats::steady::{self, Steadiness};
 use crate::stats::{mean, quantile};
-use crate::store::rows::{FailureRow, OutcomeKind, StageName};
+use crate::store::rows::{ClockExchangeRow, FailureRow, OutcomeKind, StageName};
 use crate::view::{CaseView, RepeatView, Trials};
 
 use super::latency::rate_hz;
@@ -102,6 +102,9 @@ pub struct RepeatFigures {
     pub warmup_trials: u64,
     pub steadiness: Option<Steadiness>,
     pub wall_unix_ns: Option<i64>,
+    pub clock_exchanges: Vec<ClockExchangeRow>,
+    /// Readings of the board's own clocks.
+    pub clock_readings: u64,
 }
 
 impl RepeatFigures {
@@ -124,6 +127,8 @@ impl RepeatFigures {
             warmup_trials: trials.warmup_trials,
             steadiness: steady::test(&trials.measured),
             wall_unix_ns: row.start.as_ref().map(|start| start.wall_unix_ns),
+            clock_exchanges: row.clock_exchanges.clone(),
+            clock_readings: row.clock_readings.len() as u64,
         }
     }
 }

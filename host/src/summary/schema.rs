@@ -36,6 +36,7 @@ pub fn schema() -> Value {
             })),
             "fields": fields_schema(),
             "repeat": repeat(),
+            "clock_exchange": clock_exchange(),
             "setting": closed(json!({
                 "name": {"type": "string"},
                 "requested": {"type": ["string", "null"]},
@@ -118,6 +119,27 @@ fn repeat() -> Value {
         "latency_mean_ms": number,
         "steadiness": {"type": ["object", "null"]},
         "began_unix_ns": {"type": ["integer", "null"]},
+        "clock_exchanges": list_of("clock_exchange"),
+        "clock_readings_count": count,
+    }))
+}
+
+fn clock_exchange() -> Value {
+    let known = json!({"type": ["integer", "null"]});
+    closed(json!({
+        "moment": {"enum": ["before", "after"]},
+        "state": {"enum": ["answered", "no_host", "silent", "unsound"]},
+        "rounds": {"type": "integer", "minimum": 0},
+        "asked_ns": known,
+        "received_ns": known,
+        "answered_ns": known,
+        "heard_ns": known,
+        "host_clock": {"type": ["string", "null"]},
+        "host_unix_ns": known,
+        "offset_ns": known,
+        "bound_ns": known,
+        "drift_ppb": known,
+        "drift_bound_ppb": known,
     }))
 }
 

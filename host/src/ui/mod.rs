@@ -1,6 +1,7 @@
 //! The only room that makes text for people and prints it. Results go to stdout, everything else to
 //! stderr.
 
+pub mod board;
 pub mod busy;
 pub mod cases;
 pub mod compare;

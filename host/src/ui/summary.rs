@@ -5,6 +5,7 @@ use edgedyno_shared::order::Pass;
 use super::table::{Table, WIDTH};
 use super::units::{self, UNKNOWN};
 use crate::plan::axes::cpu_list;
+use crate::stats::bound::MISS;
 use crate::stats::interval::IntervalKind;
 use crate::stats::summary::Quantile;
 use crate::store::rows::MomentRow;
@@ -141,13 +142,14 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         units::hertz(latency.rate_hz),
         interval(latency),
     ));
-    lines.push(warmup(summary));
     let shown = [
         distribution.p50,
         distribution.p90,
         distribution.p95,
         distribution.p99,
     ];
+    lines.extend(bounds(&shown));
+    lines.push(warmup(summary));
     if shown.iter().any(|q| !q.enough) {
         let what = if strict { "withheld" } else { "too few" };
         lines.push(format!(
@@ -155,6 +157,18 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// What the true percentiles stay below, for those that have trials enough to say so.
+fn bounds(shown: &[Quantile; 4]) -> Option<String> {
+    let names = ["p50", "p90", "p95", "p99"].iter().zip(shown);
+    let known = names.filter_map(|(name, quantile)| {
+        let bound = quantile.bound?;
+        Some(format!("{name} {}", units::nanoseconds(bound)))
+    });
+    let known: Vec<String> = known.collect();
+    let sure = units::percent(1.0 - MISS);
+    (!known.is_empty()).then(|| format!("bounds at {sure}: {}", known.join(", ")))
 }
 
 /// Trials of attempts that did not complete are rows, and in no statistic.
@@ -457,6 +471,7 @@ fn environment(summary: &CaseSummary) -> String {
             Some(summary.case.model.sha256.to_string()[..16].to_owned()),
         ),
         ("fingerprint", environment.fingerprint.clone()),
+        ("host's clock", host_clock(summary)),
         (
             "tool's own cost",
             tool(summary).or_else(|| Some("not measured".into())),
@@ -465,11 +480,26 @@ fn environment(summary: &CaseSummary) -> String {
     let mut table = Table::new().text("environment").text("");
     for (name, value) in rows {
         let value = value.unwrap_or_else(|| "not readable".into());
-        if !(name.starts_with("runtime") && value == "not readable") {
+        let may_lack = name.starts_with("runtime") || name == "host's clock";
+        if !(may_lack && value == "not readable") {
             table.row([name.to_owned(), value]);
         }
     }
     table.render()
+}
+
+/// How well the host's clock is known on the board.
+fn host_clock(summary: &CaseSummary) -> Option<String> {
+    let clock = &summary.clock;
+    let bound = units::nanoseconds(clock.bound_ns? as f64);
+    let ppm = |ppb: i64| ppb as f64 / 1e3;
+    let drift = match (clock.drift_ppb, clock.drift_bound_ppb) {
+        (Some(ppb), Some(bound)) => {
+            format!(", drift {:.1} ppm ± {:.1}", ppm(ppb), ppm(bound))
+        }
+        _ => ", drift not known".into(),
+    };
+    Some(format!("known within {bound}{drift}"))
 }
 
 /// What the agent did inside the windows.

@@ -38,6 +38,10 @@ pub mod kind {
     pub const REQUEST: u8 = 16;
     pub const REPLY: u8 = 17;
     pub const EVENT: u8 = 18;
+    /// The agent asks for the host's clock: [`crate::clocks::ClockQuestion`].
+    pub const CLOCK: u8 = 19;
+    /// [`crate::clocks::ClockAnswer`].
+    pub const CLOCK_ANSWER: u8 = 20;
 }
 
 /// One frame.

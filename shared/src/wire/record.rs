@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::{Artifact, ArtifactPart};
+use crate::clocks::{ClockExchange, ClockReading};
 use crate::columns::{Chunk, TrialSchema};
 use crate::ids::{BootId, RunId, Sha256, StoreId};
 use crate::order::{OrderKey, Pass};
@@ -37,6 +38,8 @@ pub enum Record {
     ArtifactPart(ArtifactPart),
     AgentCost(AgentCost),
     End(RepeatEnd),
+    ClockExchange(ClockExchange),
+    ClockReading(ClockReading),
 }
 
 /// First bytes of every segment.

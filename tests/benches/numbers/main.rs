@@ -7,6 +7,7 @@ mod fixed;
 mod idle;
 mod ingest;
 mod large;
+mod link;
 mod measured;
 mod period;
 mod sampler;
@@ -41,7 +42,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 12] = [
+const BENCHES: [Bench; 16] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -101,6 +102,26 @@ const BENCHES: [Bench; 12] = [
         name: "list",
         summary: "time to list a store with a run of 10 000 repeats",
         measure: sweep::measure_list,
+    },
+    Bench {
+        name: "link",
+        summary: "trials from agent to host over loopback QUIC: rate, CPU a side, handshake",
+        measure: link::measure,
+    },
+    Bench {
+        name: "resume",
+        summary: "from a healed line to the last repeat stored",
+        measure: link::measure_resume,
+    },
+    Bench {
+        name: "boards",
+        summary: "what a host spends on 100 idle boards",
+        measure: link::measure_boards,
+    },
+    Bench {
+        name: "traffic",
+        summary: "whether the link's traffic shows in what the board measures",
+        measure: link::measure_traffic,
     },
 ];
 

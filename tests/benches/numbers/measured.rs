@@ -26,17 +26,22 @@ pub(crate) fn sandbox() -> Sandbox {
 pub(crate) fn run(sandbox: &Sandbox, words: &[&str]) -> Result<Measured> {
     let words = ["run"].iter().chain(words).chain(&["--json", "--force"]);
     let output = sandbox.edgedyno(words).ok();
+    Ok(Measured {
+        view: newest(sandbox)?,
+        wall: output.elapsed,
+        store: Store::open_reading(&sandbox.store())?,
+    })
+}
+
+/// The only case of the newest run.
+pub(crate) fn newest(sandbox: &Sandbox) -> Result<CaseView> {
     let store = Store::open_reading(&sandbox.store())?;
     let runs = store.runs()?;
     let newest = runs.iter().max_by_key(|run| run.created_unix_ns);
     let run = &newest.context("the run is in the store")?.id;
     let cases = store.cases(run)?;
     let case = cases.first().context("the run has a case")?.key;
-    Ok(Measured {
-        view: CaseView::read(&store, run, case)?,
-        wall: output.elapsed,
-        store,
-    })
+    Ok(CaseView::read(&store, run, case)?)
 }
 
 impl Measured {

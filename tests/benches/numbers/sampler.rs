@@ -28,7 +28,9 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
         let costs: Vec<f64> = view.counting().filter_map(cost_percent).collect();
         figures.push(Figure {
             name: "sampler",
-            what: format!("CPU of the threads that watch, by their own count over {seconds}, {mode}"),
+            what: format!(
+                "CPU of the threads that watch, by their own count over {seconds}, {mode}"
+            ),
             unit: "% of a core",
             control: neighbours(&costs),
             samples: costs,

@@ -9,6 +9,7 @@ use edgedyno_shared::order::{ColdStart, OutputWish};
 
 use super::inventory::{Inquiry, find_board};
 use super::{RunArgs, outputs};
+use crate::board::Board;
 use crate::board::content::Content;
 use crate::cli::Global;
 use crate::cmd::{block_on, here};
@@ -64,12 +65,8 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
         outputs::check_folder(folder)?;
     }
     let named = args.runtime.backend.as_deref();
-    let wish = match args.runtime.runtime.as_deref() {
-        Some(wish) => Some(RuntimeWish::parse(wish)?),
-        None => backend::wish_of_environment(named, |name| std::env::var_os(name))?,
-    };
-
     let board = find_board(&args.board)?;
+    let wish = wish(args.runtime.runtime.as_deref(), named, board.is_remote())?;
     let (device, chosen) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
         let mut device = inquiry.device().await?;
@@ -153,6 +150,19 @@ fn offer_runtime(args: &RunArgs, is_chosen: bool, device: &DeviceInfo) -> Offere
     let consent = Consent::of(conduct.yes, may_fetch, print::can_ask());
     let installer = Installer::new(cache);
     runtime_offer(device, occasion, consent, &installer, &mut Terminal)
+}
+
+/// The library asked for: by name, else on this machine by the environment, which says nothing of another.
+pub(in crate::cmd) fn wish(
+    asked: Option<&str>,
+    backend: Option<&str>,
+    is_remote: bool,
+) -> Result<Option<RuntimeWish>, CommandError> {
+    match asked {
+        Some(wish) => RuntimeWish::parse(wish, is_remote).map(Some),
+        None if is_remote => Ok(None),
+        None => backend::wish_of_environment(backend, |name| std::env::var_os(name)),
+    }
 }
 
 /// Backend and library, as chosen.

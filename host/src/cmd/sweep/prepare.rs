@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use edgedyno_shared::case::{Case, InputPolicy, ModelRef, NamedShape};
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::OutputWish;
+use edgedyno_shared::order::{CoolDown, OutputWish};
 
+use crate::board::Board;
 use crate::board::content::Content;
 use crate::cli::Global;
 use crate::cmd::run::inventory::{Inquiry, find_board};
-use crate::cmd::run::prepare::{Chosen, Model, check_model, choose, read_model};
+use crate::cmd::run::prepare::{Chosen, Model, check_model, choose, read_model, wish};
 use crate::cmd::{block_on, here};
 use crate::exit::CommandError;
 use crate::options::inputs::{InputOptions, PolicyChoice};
 use crate::plan::axes::case_key;
-use crate::plan::backend::{self, RuntimeWish};
+use crate::plan::check;
 use crate::plan::feed::{Feed, Unpacked};
 use crate::plan::fixed::Conduct;
 use crate::plan::goal::Goal;
@@ -68,6 +69,7 @@ pub(super) fn prepare(definition: &Definition, global: &Global) -> Result<Prepar
     let feed = Feed::resolve(&input_options(&definition.inputs), &folder)?;
     let keys: Vec<RuntimeKey> = distinct(points.iter().map(RuntimeKey::of));
     let (devices, found) = ask_boards(&keys)?;
+    check_cool_down(definition.cool_down, &devices)?;
     let chosen = chosen_runtimes(&devices, &found);
     let models = read_models(definition, &points, &chosen)?;
     let references = models.iter();
@@ -99,6 +101,15 @@ pub(super) fn prepare(definition: &Definition, global: &Global) -> Result<Prepar
         libraries: libraries(&found),
         note: found.values().find_map(|chosen| chosen.note.clone()),
     })
+}
+
+/// Who is to wait until it is cool must be able to.
+pub(super) fn check_cool_down(
+    wish: Option<CoolDown>,
+    devices: &BTreeMap<String, DeviceInfo>,
+) -> Result<(), CommandError> {
+    let mut boards = devices.iter().filter(|_| wish.is_some());
+    boards.try_for_each(|(name, device)| check::cool_down(name, device))
 }
 
 fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
@@ -133,10 +144,7 @@ fn ask_boards(keys: &[RuntimeKey]) -> Result<(BTreeMap<String, DeviceInfo>, Foun
             let device = inquiry.device().await?;
             for key in of_board {
                 let named = key.backend.as_deref();
-                let wish = match key.runtime.as_deref() {
-                    Some(wish) => Some(RuntimeWish::parse(wish)?),
-                    None => backend::wish_of_environment(named, |name| std::env::var_os(name))?,
-                };
+                let wish = wish(key.runtime.as_deref(), named, board.is_remote())?;
                 // A runtime named beside several backends is meant for those that load one.
                 let is_built_in = device
                     .backends
@@ -250,6 +258,7 @@ fn schedule(
         within: definition.within,
         sentinel: sentinel.transpose()?,
         stop_on_oom: stop_axes(definition),
+        cool_down: definition.cool_down,
         keeps_outputs: definition.reference.is_some() && cases.len() > 1,
     })
 }

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::order::CoolDown;
+use edgedyno_shared::units::Nanos;
 use serde_json::{Map, Value, json};
 
 use super::prepare::{Library, Prepared};
@@ -57,6 +59,10 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
             "every": sentinel.every,
         })),
         "stop_on_oom": schedule.stop_on_oom,
+        "cool_down": schedule.cool_down.map(|wish| json!({
+            "below_millicelsius": wish.below_millicelsius,
+            "limit_ns": wish.limit.0,
+        })),
         "references": prepared.references.as_deref().map(keys),
         "tolerance": {
             "cosine": prepared.tolerance.cosine,
@@ -149,6 +155,13 @@ fn read_run(plan: &Value) -> Option<Recorded> {
     })
 }
 
+fn cool_down(value: &Value) -> Option<CoolDown> {
+    Some(CoolDown {
+        below_millicelsius: value["below_millicelsius"].as_i64()?,
+        limit: Nanos(value["limit_ns"].as_i64()?),
+    })
+}
+
 fn read_sweep(plan: &Value) -> Option<Recorded> {
     let number = |name: &str| plan[name].as_u64();
     let small = |name: &str| number(name).and_then(|n| u32::try_from(n).ok());
@@ -183,6 +196,7 @@ fn read_sweep(plan: &Value) -> Option<Recorded> {
             within,
             sentinel,
             stop_on_oom: stop_on_oom.filter_map(text).collect(),
+            cool_down: cool_down(&plan["cool_down"]),
             keeps_outputs: references.is_some(),
         },
         references,

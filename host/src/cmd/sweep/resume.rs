@@ -6,7 +6,7 @@ use edgedyno_shared::case::{Case, NamedShape};
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::{RunId, Sha256};
 
-use super::prepare::{Library, Planned, Prepared};
+use super::prepare::{Library, Planned, Prepared, check_cool_down};
 use super::record::{self, Recorded};
 use crate::cli::Global;
 use crate::cmd::run::inventory::{Inquiry, find_board};
@@ -96,9 +96,11 @@ pub(in crate::cmd) fn recall(
             .for_each(|library| board.clone_into(&mut library.board));
     }
     let boards: BTreeSet<&str> = cases.iter().map(|c| c.case.board.as_str()).collect();
+    let devices = ask(&boards, &libraries)?;
+    check_cool_down(schedule.cool_down, &devices)?;
     Ok(Prepared {
         name,
-        devices: ask(&boards, &libraries)?,
+        devices,
         cases,
         conduct,
         schedule,
@@ -135,10 +137,11 @@ fn aligned(
     run: &RunId,
     entries: &[CaseEntry],
 ) -> Result<Vec<(usize, NamedShape)>, CommandError> {
+    let numbers: BTreeMap<Sha256, usize> = entries.iter().map(|e| e.key).zip(0..).collect();
     let notes = store.findings(run)?.into_iter();
     let notes = notes.filter(|(_, note)| note.code == SHAPE_ALIGNED);
     let shape = |(case, note): (Option<Sha256>, FindingRow)| {
-        let at = entries.iter().position(|entry| Some(entry.key) == case)?;
+        let at = *numbers.get(&case?)?;
         let dims = note.figures["requested"].as_str()?.split('x');
         let shape = NamedShape {
             input: note.figures["input"].as_str()?.to_owned(),

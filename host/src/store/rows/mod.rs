@@ -3,6 +3,7 @@
 //! Names follow the field table: snake_case, the unit last. A value that was not measured is null.
 
 mod case;
+mod clock;
 mod common;
 mod device;
 mod record;
@@ -13,6 +14,7 @@ pub use case::{
     OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, TelemetryRow,
     ThreadsRow,
 };
+pub use clock::{ClockExchangeRow, ClockMomentRow, ClockReadingRow};
 pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName, stored_key};
 pub use device::{BackendRow, CpuRow, DeviceRow, RuntimeFoundRow};
 pub use record::{

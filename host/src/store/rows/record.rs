@@ -50,6 +50,8 @@ impl RecordRow {
             Record::AgentCost(cost) => Self::AgentCost(cost.into()),
             Record::End(end) => Self::End(end.into()),
             Record::Chunk(_)
+            | Record::ClockExchange(_)
+            | Record::ClockReading(_)
             | Record::Event(_)
             | Record::Samples(_)
             | Record::Artifact(_)

@@ -1,0 +1,93 @@
+//! A full disk, on the board's side or on the host's: said, nothing half stored, and it goes on with room.
+
+use std::time::Duration;
+
+use edgedyno_tests::commands::{run_line, small_model};
+use edgedyno_tests::lab::{Lab, assert_whole, line};
+use edgedyno_tests::small_disk::SmallDisk;
+use edgedyno_tests::udp_relay::let_pass;
+use edgedyno_tests::{Need, Sandbox, skip};
+
+const PLAN: [&str; 6] = ["--repeat", "5", "--warmup", "2", "--duration", "0.3s"];
+
+fn can_mount() -> bool {
+    skip::has(&[Need::Mount])
+}
+
+#[test]
+fn a_full_board_waits_says_so_and_goes_on_when_there_is_room() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let disk = SmallDisk::new(&sandbox.state(), "2m");
+    let lab = Lab::with(sandbox);
+    lab.pair(&lab.ticket("run"), "x").ok();
+    let model = small_model(&lab.sandbox);
+    let plan = [&["--backend", "fake"][..], &PLAN].concat();
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    running.wait_until("a worker", |_| lab.has_worker());
+    assert!(disk.fill());
+    running.wait_until("a word about it", |host| {
+        host.stderr_so_far()
+            .contains("a finished repeat cannot be written on the board")
+    });
+    disk.empty();
+    running.wait().ok();
+    assert_whole(&lab.sandbox, 5);
+    assert_eq!(lab.spooled(), 0);
+}
+
+#[test]
+fn a_board_that_stays_full_ends_the_run_and_keeps_what_it_measured() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let disk = SmallDisk::new(&sandbox.state(), "2m");
+    let lab = Lab::with(sandbox);
+    lab.pair(&lab.ticket("run"), "x").ok();
+    let model = small_model(&lab.sandbox);
+    let plan = [&["--backend", "fake"][..], &PLAN].concat();
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    running.wait_until("a worker", |_| lab.has_worker());
+    assert!(disk.fill());
+    let ended = running.wait().expect_code(4);
+    assert!(ended.stderr.contains("free room"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--resume last"), "{}", ended.stderr);
+    // No order either, and it is no failure of the case.
+    let refused = lab
+        .sandbox
+        .edgedyno(["run", "--resume", "last"])
+        .expect_code(4);
+    assert!(refused.stderr.contains("free room"), "{}", refused.stderr);
+    disk.empty();
+    lab.sandbox.edgedyno(["run", "--resume", "last"]).ok();
+    assert_whole(&lab.sandbox, 5);
+}
+
+#[test]
+fn a_full_disk_under_the_store_loses_nothing_that_was_measured() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let disk = SmallDisk::new(&sandbox.store(), "3m");
+    let model = small_model(&sandbox);
+    let mut running = sandbox.start_edgedyno(run_line(&model, "fake", &PLAN));
+    running.wait_until("a worker", |_| {
+        let all = sandbox.processes();
+        all.iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    });
+    assert!(disk.fill());
+    let ended = running.wait();
+    assert_ne!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("error:"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("full"), "{}", ended.stderr);
+    // What the board finished meanwhile waits there.
+    let_pass(Duration::from_millis(500));
+    disk.empty();
+    sandbox.edgedyno(["run", "--resume", "last"]).ok();
+    assert_whole(&sandbox, 5);
+}
