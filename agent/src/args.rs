@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 
 use edgedyno_shared::link::role::Role;
 
+use crate::daemon::access::KnownHost;
 use crate::daemon::network::PORT;
 
 /// What the agent is started for.
@@ -16,10 +17,19 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Lets one host pair.
     Pair(Role),
+    /// Lets the host with that key in; for a host that came by ssh.
+    Admit(KnownHost),
+    /// Prints the hash of this program's file.
+    SelfHash,
     /// Started by the daemon only.
     Worker {
         control: RawFd,
         arena: Option<RawFd>,
+    },
+    /// Started by the daemon only.
+    Stressor {
+        control: RawFd,
+        board: RawFd,
     },
 }
 
@@ -51,6 +61,8 @@ usage: edgedyno-agent serve                      run until retired, for a servic
                                                  --run-as USER, which is also what workers run as
        edgedyno-agent pair [ROLE]                print a ticket that lets one host in, within ten minutes;
                                                  ROLE is observe, run (unless told otherwise) or admin
+       edgedyno-agent admit ROLE KEY [NAME]      let the host with that key in, and print this agent's own key:
+                                                 what `edgedyno board add` does by ssh
        edgedyno-agent serve --on-demand [WHO]    run until idle; WHO is local (5 s) or relay (10 min)
        edgedyno-agent serve --stdio              join stdin and stdout to the daemon, starting it if needed
        edgedyno-agent version                    name version and build
@@ -82,6 +94,8 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
             .parse()
             .map(Command::Pair)
             .map_err(|why| BadArgument(format!("{why}"))),
+        ["admit", role, key, name @ ..] => admit(role, key, name).map(Command::Admit),
+        ["self-hash"] => Ok(Command::SelfHash),
         ["serve", "--stdio"] => Ok(Command::Serve(Serve::Relay)),
         ["serve", "--on-demand"] | ["serve", "--on-demand", "local"] => {
             Ok(Command::Serve(Serve::OnDemandLocal))
@@ -89,8 +103,18 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
         ["serve", "--on-demand", "relay"] => Ok(Command::Serve(Serve::OnDemandRelay)),
         ["serve", rest @ ..] => listen(rest).map(|how| Command::Serve(Serve::Service(how))),
         ["worker", rest @ ..] => worker(rest),
+        ["stressor", rest @ ..] => stressor(rest),
         [first, ..] => Err(unknown(first)),
     }
+}
+
+fn admit(role: &str, key: &str, name: &[&str]) -> Result<KnownHost, BadArgument> {
+    let role = role.parse().map_err(|why| BadArgument(format!("{why}")))?;
+    let key = key
+        .parse()
+        .map_err(|why| BadArgument(format!("`{key}` is {why}")))?;
+    let name = name.join(" ");
+    Ok(KnownHost { role, key, name })
 }
 
 fn unknown(word: &str) -> BadArgument {
@@ -123,16 +147,24 @@ fn address(text: &str) -> Result<SocketAddr, BadArgument> {
 }
 
 fn worker(words: &[&str]) -> Result<Command, BadArgument> {
-    let value = |name: &str| {
-        let at = words.iter().position(|word| *word == name)?;
-        words.get(at + 1)?.parse().ok()
-    };
-    let control = value("--control")
+    let control = descriptor(words, "--control")
         .ok_or_else(|| BadArgument("a worker is started by the agent itself only".into()))?;
     Ok(Command::Worker {
         control,
-        arena: value("--arena"),
+        arena: descriptor(words, "--arena"),
     })
+}
+
+fn stressor(words: &[&str]) -> Result<Command, BadArgument> {
+    let both = descriptor(words, "--control").zip(descriptor(words, "--board"));
+    let (control, board) =
+        both.ok_or_else(|| BadArgument("a stressor is started by the agent itself only".into()))?;
+    Ok(Command::Stressor { control, board })
+}
+
+fn descriptor(words: &[&str], name: &str) -> Option<RawFd> {
+    let at = words.iter().position(|word| *word == name)?;
+    words.get(at + 1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -167,6 +199,16 @@ mod tests {
                 arena: Some(6)
             })
         );
+        let key = edgedyno_shared::link::key::PublicKey([3; 32]);
+        let host = KnownHost {
+            role: Role::Admin,
+            key,
+            name: "lab pc".into(),
+        };
+        assert_eq!(
+            read(&format!("admit admin {key} lab pc")),
+            Ok(Command::Admit(host))
+        );
         assert_eq!(read(""), Ok(Command::Help));
     }
 
@@ -177,6 +219,8 @@ mod tests {
             ("serve --on", "--on"),
             ("worker", "worker"),
             ("pair root", "root"),
+            ("admit admin", "admit"),
+            ("admit admin abc", "abc"),
             ("serve --listen", "--listen"),
             ("serve --listen here", "here"),
         ] {

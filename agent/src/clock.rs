@@ -57,7 +57,7 @@ pub fn process_cpu_time() -> Nanos {
     read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of the calling thread.
+/// CPU time of the calling thread. A system call.
 pub fn thread_cpu_time() -> Nanos {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -10,13 +10,16 @@ use std::process::ExitCode;
 use edgedyno_shared::folders::{AgentFolders, TAKEN_EXIT};
 use edgedyno_shared::link::role::Role;
 use edgedyno_sys::kernel::process::inherited_fd;
+use sha2::{Digest, Sha256};
 use tracing::Level;
 use tracing::subscriber::set_global_default;
 
 use crate::args::{self, Command, HELP, Listen, Serve};
+use crate::daemon::access::{Access, KnownHost};
 use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError};
-use crate::daemon::{ask, relay, run_as};
+use crate::daemon::{ask, identity, relay, run_as};
 use crate::disk;
+use crate::stressor;
 use crate::worker;
 use crate::worker::spawn::SelfExec;
 
@@ -56,8 +59,16 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
                 Err(_) => ExitCode::from(AGENT_FAILED),
             };
         }
+        Command::Stressor { control, board } => {
+            return match inherit(control, Some(board)) {
+                Ok((control, Some(board))) => stressor::entry::run(control, &board),
+                _ => ExitCode::from(AGENT_FAILED),
+            };
+        }
         Command::Serve(how) => serve(&how, leading),
         Command::Pair(role) => pair(role),
+        Command::Admit(host) => admit(&host),
+        Command::SelfHash => self_hash(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -75,10 +86,10 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
     }
 }
 
-fn inherit(control: i32, arena: Option<i32>) -> io::Result<(UnixStream, Option<File>)> {
+fn inherit(control: i32, file: Option<i32>) -> io::Result<(UnixStream, Option<File>)> {
     let control = UnixStream::from(inherited_fd(control)?);
-    let arena = arena.map(inherited_fd).transpose()?.map(File::from);
-    Ok((control, arena))
+    let file = file.map(inherited_fd).transpose()?.map(File::from);
+    Ok((control, file))
 }
 
 fn folders() -> io::Result<AgentFolders> {
@@ -90,6 +101,34 @@ fn pair(role: Role) -> io::Result<()> {
     let ticket = ask::ticket(&folders()?, role)?;
     say("on the host, within ten minutes: edgedyno board pair TICKET --name NAME\n");
     io::stdout().write_all(format!("{ticket}\n").as_bytes())
+}
+
+/// The agent's key is made with it, when it is the first thing that this agent does.
+fn admit(host: &KnownHost) -> io::Result<()> {
+    let folders = folders()?;
+    disk::private_folder(&folders.state)?;
+    let own = identity::load_or_make(&folders.state)?.public();
+    Access::open(&folders.state)?.admit(host)?;
+    io::stdout().write_all(format!("key {own}\n").as_bytes())
+}
+
+/// What a host compares with the hash of the file that it sent.
+fn self_hash() -> io::Result<()> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(std::env::current_exe()?)?;
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            read => hash.update(&piece[..read]),
+        }
+    }
+    let hex: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    io::stdout().write_all(format!("{hex}\n").as_bytes())
 }
 
 fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {

@@ -179,7 +179,7 @@ impl Kernel {
         }
     }
 
-    fn meminfo(&self, field: &str) -> Reading {
+    pub(crate) fn meminfo(&self, field: &str) -> Reading {
         match self.text("proc/meminfo") {
             Err(why) => unreadable("proc/meminfo", &why),
             Ok(text) => crate::worker::memory::kibibytes(&text, field).map_or_else(
@@ -197,7 +197,7 @@ impl Kernel {
         fact(name, value)
     }
 
-    fn entries(&self, folder: &str, prefix: &str) -> Vec<String> {
+    pub(crate) fn entries(&self, folder: &str, prefix: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.root.join(folder)) else {
             return Vec::new();
         };
@@ -209,7 +209,7 @@ impl Kernel {
         names
     }
 
-    fn line(&self, path: &str) -> io::Result<String> {
+    pub(crate) fn line(&self, path: &str) -> io::Result<String> {
         let text = self.text(path)?;
         Ok(text
             .trim_matches(|c: char| c.is_whitespace() || c == '\0')

@@ -2,7 +2,8 @@
 //!
 //! A trial's way through this crate: [`daemon`] takes an order from its queue and starts a [`worker`],
 //! which opens a [`backend`] and runs the [`trial`] loop; trials go into the [`arena`], from there to
-//! the spool, and on to the host. Meanwhile the [`sampler`] watches the board.
+//! the spool, and on to the host. Meanwhile the [`sampler`] watches the board, and [`stressor`]s keep it
+//! busy where a case asks for it.
 
 pub mod arena;
 mod args;
@@ -13,8 +14,10 @@ pub mod daemon;
 mod disk;
 pub mod entry;
 pub mod facts;
+pub mod hardware;
 pub mod inputs;
 pub mod sampler;
+pub mod stressor;
 pub mod trial;
 pub mod worker;
 

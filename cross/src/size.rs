@@ -2,15 +2,16 @@
 //! whatever else is on the flash.
 
 use std::fmt;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, ensure};
-use cargo_metadata::Message;
+use anyhow::{Context as _, Result};
+
+use crate::build::program_of;
+use crate::check::limit;
+use crate::place;
 
 /// One megabyte as download pages count it.
-const MB: u64 = 1_000_000;
+pub(crate) const MB: u64 = 1_000_000;
 
 /// A way to build the agent, and what it may weigh (design, section 6).
 struct Variant {
@@ -23,12 +24,12 @@ const VARIANTS: [Variant; 2] = [
     Variant {
         name: "slim",
         features: &["--no-default-features"],
-        limit: 5 * MB,
+        limit: limit(true),
     },
     Variant {
         name: "with the built-in runtime",
         features: &["--no-default-features", "--features", "builtin"],
-        limit: 9 * MB,
+        limit: limit(false),
     },
 ];
 
@@ -69,7 +70,7 @@ impl fmt::Display for Report {
     }
 }
 
-fn megabytes(bytes: u64) -> String {
+pub(crate) fn megabytes(bytes: u64) -> String {
     // In hundredths, rounded up: a size at the limit must not read as below it.
     let hundredths = bytes.div_ceil(MB / 100);
     format!("{}.{:02} MB", hundredths / 100, hundredths % 100)
@@ -93,11 +94,8 @@ pub(crate) fn check() -> Result<Report> {
 
 // The profile strips, so that the file is what a board gets.
 fn build(variant: &Variant) -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("cross lies in the workspace")?;
-    let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(root)
+    let mut command = place::cargo();
+    command
         .args([
             "build",
             "--locked",
@@ -107,24 +105,8 @@ fn build(variant: &Variant) -> Result<PathBuf> {
             "edgedyno-agent",
             "--bins",
         ])
-        .arg("--message-format=json-render-diagnostics")
-        .args(variant.features)
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start cargo")?;
-    let stdout = child.stdout.take().context("cargo has no stdout")?;
-    let mut program = None;
-    for message in Message::parse_stream(BufReader::new(stdout)) {
-        if let Message::CompilerArtifact(artifact) = message? {
-            program = artifact.executable.or(program);
-        }
-    }
-    ensure!(
-        child.wait()?.success(),
-        "cargo cannot build the agent, {}",
-        variant.name
-    );
-    Ok(program.context("cargo built no edgedyno-agent")?.into())
+        .args(variant.features);
+    program_of(command).with_context(|| format!("the agent {}", variant.name))
 }
 
 #[cfg(test)]

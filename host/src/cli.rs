@@ -64,6 +64,8 @@ enum Command {
     Run(Box<cmd::run::RunArgs>),
     /// Measure many cases: a plan file, or a model over axes
     Sweep(Box<cmd::sweep::SweepArgs>),
+    /// Say how much other work on the board slows a model down
+    Stress(Box<cmd::stress::StressArgs>),
     /// Measure the plan of a stored run again
     Rerun(cmd::rerun::RerunArgs),
     /// Boards on the network: come to know them, list them
@@ -86,8 +88,16 @@ enum Command {
     Samples(cmd::samples::SamplesArgs),
     /// Show a run at its beginning, middle and end
     Windows(cmd::windows::WindowsArgs),
+    /// Make a page or figures to look at
+    Report(cmd::report::ReportArgs),
+    /// Write what happened when, for trace viewers
+    Trace(cmd::trace::TraceArgs),
+    /// Answer a question in SQL
+    Query(cmd::query::QueryArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
+    /// Show what a board does now
+    Top(cmd::top::TopArgs),
     /// Say what the tool costs on a board, and how small a difference can be seen there
     Selfcheck(cmd::selfcheck::SelfcheckArgs),
     /// List, show, name and remove runs
@@ -129,6 +139,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Demo(args) => cmd::demo::run(args, &cli.global),
         Command::Run(args) => cmd::run::run(args, &cli.global),
         Command::Sweep(args) => cmd::sweep::run(args, &cli.global),
+        Command::Stress(args) => cmd::stress::run(args, &cli.global),
         Command::Rerun(args) => cmd::rerun::run(args, &cli.global),
         Command::Board(args) => cmd::board::run(args, &cli.global),
         Command::Model(args) => cmd::model::run(args, &cli.global),
@@ -140,7 +151,11 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Records(args) => cmd::records::run(args, &cli.global),
         Command::Samples(args) => cmd::samples::run(args, &cli.global),
         Command::Windows(args) => cmd::windows::run(args, &cli.global),
+        Command::Report(args) => cmd::report::run(args, &cli.global),
+        Command::Trace(args) => cmd::trace::run(args, &cli.global),
+        Command::Query(args) => cmd::query::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
+        Command::Top(args) => cmd::top::run(args, &cli.global),
         Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),
     }

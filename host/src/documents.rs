@@ -2,14 +2,21 @@
 //!
 //! Each names its form in `document`; `docs/schema/` describes them and tests hold them to it.
 
-use edgedyno_shared::device::DeviceInfo;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use edgedyno_shared::device::{DeviceInfo, Fact};
 use edgedyno_shared::ids::RunId;
-use edgedyno_shared::telemetry::Quality;
+use edgedyno_shared::telemetry::{ChannelKind, Quality};
 use edgedyno_shared::wire::request::LeaseState;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::board::known::KnownBoard;
+use crate::board::ssh::deploy::Deployed;
+use crate::board::ssh::probe::{Libc, Probe};
+use crate::cmd::top::Seen;
+use crate::doctor::Report;
 use crate::export::Output;
 use crate::fields::{Field, SUBJECTS};
 use crate::findings::Rule;
@@ -114,6 +121,36 @@ fn channel(digest: &Digest) -> Value {
     })
 }
 
+/// `top --json`.
+pub fn top(board: &str, seen: &Seen) -> Value {
+    let watched = seen.latest.as_ref();
+    let channels = watched.map_or(&[][..], |watched| &watched.channels);
+    let channels = channels.iter().map(|now| {
+        let history = seen.history.get(&now.channel.name);
+        let last = history.and_then(|history| history.values.last());
+        let is_counter = now.channel.kind == ChannelKind::Counter;
+        json!({
+            "name": now.channel.name,
+            "unit": now.channel.unit,
+            "source": now.channel.source,
+            "state": now.channel.probe.state(),
+            "reason": now.channel.probe.reason(),
+            "value": now.value,
+            "per_second": last.filter(|_| is_counter),
+        })
+    });
+    json!({
+        "document": "edgedyno/top/1",
+        "board": board,
+        "running": watched.and_then(|w| w.running.as_ref()).map(|key| json!({
+            "run": key.run.0,
+            "case": key.case.to_string(),
+            "repeat": key.repeat,
+        })),
+        "channels": channels.collect::<Vec<_>>(),
+    })
+}
+
 /// `explain --json`: some fields or all.
 pub fn explain(fields: &[&Field]) -> Value {
     json!({
@@ -200,15 +237,84 @@ pub fn exported(run: &RunId, format: &str, output: &Output) -> Value {
 
 /// `board list --json` and what the other commands of `board` leave.
 pub fn boards<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> Value {
-    let one = |(name, board): (&str, &KnownBoard)| {
-        json!({
-            "name": name,
-            "addresses": board.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "key": board.key.to_string(),
-            "fingerprint": board.key.fingerprint().to_string(),
-        })
-    };
+    let one = |(name, board): (&str, &KnownBoard)| known_board(name, board);
     json!({ "document": "edgedyno/boards/1", "boards": boards.map(one).collect::<Vec<_>>() })
+}
+
+fn known_board(name: &str, board: &KnownBoard) -> Value {
+    let ssh = board.ssh.as_ref().map(|route| {
+        json!({
+            "destination": route.destination.to_string(),
+            "program": route.program,
+            "arch": route.architecture,
+            "start": route.start,
+            "listen": route.listen.map(|address| address.to_string()),
+        })
+    });
+    json!({
+        "name": name,
+        "addresses": board.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "key": board.key.map(|key| key.to_string()),
+        "fingerprint": board.key.map(|key| key.fingerprint().to_string()),
+        "ssh": ssh,
+    })
+}
+
+/// `board add --json`, `board update --json`.
+pub fn board_ready(
+    name: &str,
+    board: &KnownBoard,
+    probe: &Probe,
+    deployed: &Deployed,
+    network: Option<&std::result::Result<SocketAddr, String>>,
+    device: &DeviceInfo,
+) -> Value {
+    let (address, why) = match network {
+        None => (None, None),
+        Some(Ok(address)) => (Some(address.to_string()), None),
+        Some(Err(why)) => (None, Some(why)),
+    };
+    json!({
+        "document": "edgedyno/board-ready/1",
+        "board": known_board(name, board),
+        "arch": probe.architecture,
+        "kernel": probe.kernel,
+        "libc": match &probe.libc {
+            Libc::Glibc(major, minor) => Some(format!("glibc {major}.{minor}")),
+            Libc::Musl => Some("musl".to_owned()),
+            Libc::Unknown(_) => None,
+        },
+        "build": deployed.build,
+        "sent_bytes": deployed.sent,
+        "deleted": deployed.deleted,
+        "network": address,
+        "network_unused": why,
+        "memory_total_bytes": device.memory_total.map(|bytes| bytes.0),
+        "runtimes": Listing::of(name, device, Vec::new()).backends,
+    })
+}
+
+/// `board remove --json`.
+pub fn board_removed(name: &str, deleted: &[String]) -> Value {
+    json!({ "document": "edgedyno/board-removed/1", "name": name, "deleted": deleted })
+}
+
+/// `board doctor --json`.
+pub fn doctor(name: &str, report: &Report) -> Value {
+    let checks = report.checks.iter().map(|check| {
+        json!({
+            "name": check.name,
+            "state": check.state.name(),
+            "detail": check.detail,
+            "remedy": check.remedy,
+        })
+    });
+    json!({
+        "document": "edgedyno/doctor/1",
+        "board": name,
+        "broken": report.broken().map(|check| check.name),
+        "checks": checks.collect::<Vec<_>>(),
+    })
 }
 
 /// `board info --json`.
@@ -231,6 +337,29 @@ pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState) -> Value {
         "memory_total_bytes": device.memory_total.map(|bytes| bytes.0),
         "lease_epoch": lease.epoch,
         "holder": holder,
+        "clusters": clusters(device),
+        "facts": device.facts.iter().map(fact).collect::<Vec<_>>(),
+        "runtimes": Listing::of(name, device, Vec::new()).backends,
+    })
+}
+
+/// CPUs of one top speed; null where the kernel shows none.
+fn clusters(device: &DeviceInfo) -> Vec<Value> {
+    let mut by_speed: BTreeMap<Option<u64>, Vec<u16>> = BTreeMap::new();
+    for cpu in &device.cpus {
+        by_speed.entry(cpu.max_khz).or_default().push(cpu.id);
+    }
+    let one = |(khz, cpus)| json!({ "max_khz": khz, "cpus": cpus });
+    by_speed.into_iter().map(one).collect()
+}
+
+/// A fact of the board, or why there is none.
+fn fact(fact: &Fact) -> Value {
+    json!({
+        "name": fact.name,
+        "state": fact.value.state(),
+        "value": fact.value.value(),
+        "reason": fact.value.reason(),
     })
 }
 
@@ -412,7 +541,8 @@ mod tests {
     fn every_document_fits_its_schema() {
         let board = KnownBoard {
             addresses: vec!["10.0.0.7:7447".parse().unwrap()],
-            key: edgedyno_shared::link::key::PublicKey([1; 32]),
+            key: Some(edgedyno_shared::link::key::PublicKey([1; 32])),
+            ssh: None,
         };
         fits("boards", &boards([("a", &board)].into_iter()));
         let (dir, store) = hand_worked();

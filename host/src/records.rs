@@ -5,6 +5,7 @@ use edgedyno_shared::ids::Sha256;
 use serde_json::{Map, Value};
 
 use crate::source::{Source, SourceError};
+use crate::stats::outlier::Scale;
 use crate::store::{Columns, RepeatRow};
 
 /// Columns of a row that say which trial it is and how it ended; the lane's own columns follow.
@@ -68,6 +69,12 @@ impl LaneRecords {
         (0..self.columns.rows()).map(|trial| Record { of: self, trial })
     }
 
+    /// What the measured trials lie around, and how far apart they do.
+    pub fn scale(&self) -> Option<Scale> {
+        let measured: Vec<i64> = self.records().filter_map(|r| r.measured_ns()).collect();
+        Scale::of(&measured)
+    }
+
     fn own(&self) -> impl Iterator<Item = usize> + '_ {
         let specs = &self.columns.specs;
         (0..specs.len()).filter(|&at| !matches!(specs[at].name.as_str(), "role" | "status"))
@@ -81,6 +88,15 @@ impl Record<'_> {
             .columns
             .cell(0, self.trial)
             .and_then(Role::from_code)
+    }
+
+    /// How long a measured trial took that ended well.
+    pub fn measured_ns(&self) -> Option<i64> {
+        let columns = &self.of.columns;
+        let is_ok = columns.cell(STATUS, self.trial) == Some(Status::Ok.code());
+        let stamps = columns.cell(1, self.trial).zip(columns.cell(2, self.trial));
+        let (start, end) = stamps?;
+        (is_ok && self.role() == Some(Role::Measure)).then(|| end - start)
     }
 
     /// Values of [`LEADING`], in order.

@@ -2,18 +2,22 @@
 //!
 //! Comes from a store or from a profile file and looks the same.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use edgedyno_shared::columns::{END, ROLE, Role, START, STATUS, Status};
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::Pass;
 
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow};
 use crate::store::{RepeatRow, Result, Store};
-use crate::telemetry::{self, Digest};
+use crate::telemetry::{self, Digest, Moment};
 
 /// A case with all its repeats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseView {
-    pub run: RunRow,
+    /// Shared by all cases of the run: it holds the whole plan.
+    pub run: Arc<RunRow>,
     pub entry: CaseEntry,
     /// The board it was measured on, as it described itself.
     pub device: Option<DeviceRow>,
@@ -29,6 +33,8 @@ pub struct RepeatView {
     pub trials: Trials,
     /// Channels over the window.
     pub telemetry: Vec<Digest>,
+    /// What was unusual while the slowest trials ran.
+    pub moments: Vec<Moment>,
 }
 
 /// Trials of lane 0, gathered in one pass: durations where statistics need them, else counts.
@@ -49,7 +55,13 @@ pub struct Trials {
     pub corrupt: u64,
     /// Trials of all roles.
     pub all: u64,
+    /// The slowest of the measured trials that ended well, the slowest first: where each stands among
+    /// them, and when it ran.
+    pub slowest: Vec<(u64, Span)>,
 }
+
+/// Trials whose moment is looked at.
+const SLOWEST: usize = 3;
 
 /// From a first start to a last end, by the board's monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,17 +73,20 @@ pub struct Span {
 /// What the cases of a run share, read once for all of them.
 #[derive(Debug, Clone)]
 pub struct RunView {
-    run: RunRow,
+    run: Arc<RunRow>,
     devices: Vec<(String, DeviceRow)>,
-    notes: Vec<(Option<Sha256>, FindingRow)>,
+    notes: Notes,
 }
+
+/// Findings with their numbers, by the case they are about; of very many cases each has a few.
+type Notes = BTreeMap<Option<Sha256>, Vec<(usize, FindingRow)>>;
 
 impl RunView {
     pub fn read(store: &Store, run: &RunId) -> Result<Self> {
         Ok(Self {
-            run: store.run(run)?,
+            run: Arc::new(store.run(run)?),
             devices: store.devices(run)?,
-            notes: store.findings(run)?,
+            notes: numbered(store.findings(run)?),
         })
     }
 
@@ -89,31 +104,54 @@ impl RunView {
         let mut repeats = Vec::new();
         for row in rows {
             let trials = Trials::read(store, &row)?;
-            let telemetry = telemetry::of_store(store, &row, trials.window)?;
+            let (telemetry, moments) =
+                telemetry::of_repeat(&row, &trials, |channel| store.samples(&row, channel))?;
             repeats.push(RepeatView {
                 row,
                 trials,
                 telemetry,
+                moments,
             });
         }
         let of_board = |(name, _): &&(String, DeviceRow)| *name == entry.case.board;
         let device = self.devices.iter().find(of_board);
-        let notes = self.notes.iter();
-        let notes = notes.filter(|(of, _)| of.is_none_or(|of| of == entry.key));
         Ok(CaseView {
             run: self.run.clone(),
             device: device.map(|(_, device)| device.clone()),
             entry: entry.clone(),
             repeats,
-            notes: notes.map(|(_, note)| note.clone()).collect(),
+            notes: self.notes_of(entry.key),
         })
     }
+
+    /// Those of the case and those of the run as a whole, in the order they were made.
+    fn notes_of(&self, case: Sha256) -> Vec<FindingRow> {
+        let of = |case: &Option<Sha256>| self.notes.get(case).into_iter().flatten();
+        let mut notes: Vec<_> = of(&Some(case)).chain(of(&None)).collect();
+        notes.sort_by_key(|(number, _)| *number);
+        notes.into_iter().map(|(_, note)| note.clone()).collect()
+    }
+}
+
+/// Findings in the order they were made, by the case they are about.
+fn numbered(all: impl IntoIterator<Item = (Option<Sha256>, FindingRow)>) -> Notes {
+    let mut notes = Notes::new();
+    for (number, (case, note)) in all.into_iter().enumerate() {
+        notes.entry(case).or_default().push((number, note));
+    }
+    notes
 }
 
 impl CaseView {
     pub fn read(store: &Store, run: &RunId, case: Sha256) -> Result<Self> {
         let entry = store.case(run, case)?;
-        RunView::read(store, run)?.case(store, &entry)
+        let notes = store.findings_of(run, case)?.into_iter();
+        let alone = RunView {
+            run: Arc::new(store.run(run)?),
+            devices: store.devices(run)?,
+            notes: numbered(notes.map(|note| (None, note))),
+        };
+        alone.case(store, &entry)
     }
 
     /// Repeats whose measured trials are the case's result.
@@ -173,6 +211,7 @@ impl Trials {
                 Some(Role::Measure) => {
                     extend(&mut self.window, span);
                     if ended_well {
+                        self.keep_slow(span);
                         self.measured.push(end_ns - start_ns);
                     }
                 }
@@ -183,6 +222,23 @@ impl Trials {
                 Some(Role::Cold) if ended_well => self.cold.push(end_ns - start_ns),
                 _ => {}
             }
+        }
+    }
+}
+
+impl Trials {
+    fn keep_slow(&mut self, span: Span) {
+        let length = span.length_ns();
+        let faster = |(_, kept): &(u64, Span)| kept.length_ns() < length;
+        let place = self
+            .slowest
+            .iter()
+            .position(faster)
+            .unwrap_or(self.slowest.len());
+        if place < SLOWEST {
+            self.slowest
+                .insert(place, (self.measured.len() as u64, span));
+            self.slowest.truncate(SLOWEST);
         }
     }
 }

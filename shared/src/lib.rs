@@ -16,6 +16,7 @@ pub mod file_mark;
 pub mod folders;
 pub mod ids;
 pub mod link;
+pub mod load;
 pub mod order;
 pub mod repeat;
 pub mod telemetry;

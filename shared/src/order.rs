@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::ids::{RunId, Sha256};
+use crate::load::Load;
 use crate::telemetry::TelemetryMode;
 use crate::units::{Bytes, Nanos};
 
@@ -59,7 +60,28 @@ pub struct RepeatOrder {
     pub limits: Limits,
     pub cold: ColdStart,
     pub outputs: OutputWish,
+    /// What the case's condition stands for on this board.
+    pub load: Load,
     pub telemetry: TelemetryMode,
+    pub preparation: Preparation,
+}
+
+/// What the board is brought into before the worker starts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Preparation {
+    pub cool_down: Option<CoolDown>,
+    /// Clocks are held at the highest that is allowed, and put back after the repeat.
+    pub fix_clocks: bool,
+}
+
+/// The worker waits until a sensor shows less.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoolDown {
+    pub below_millicelsius: i64,
+    /// The channel, or the first parts of its name; none: the hottest there is.
+    pub sensor: Option<String>,
+    /// Then it is measured all the same, and that is told.
+    pub at_most: Nanos,
 }
 
 /// When warm-up and measurement end.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::NULL;
 use crate::device::Reading;
+use crate::order::OrderKey;
 use crate::units::Nanos;
 
 /// How much of the board is watched while a repeat runs.
@@ -45,6 +46,24 @@ pub struct Channel {
     pub period: Option<Nanos>,
     /// What the first read gave, or why it gave nothing.
     pub probe: Reading,
+}
+
+/// A channel and its newest sample.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelNow {
+    pub channel: Channel,
+    /// When it was read last; none when it never was.
+    pub at: Option<Nanos>,
+    /// None when that read gave no value.
+    pub value: Option<i64>,
+}
+
+/// Sent by the agent in answer to `Watch`: the board as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// The repeat that runs.
+    pub running: Option<OrderKey>,
+    pub channels: Vec<ChannelNow>,
 }
 
 /// What a sample is worth; the code is what the column holds.

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// A span or a moment of the board's monotonic clock, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Nanos(pub i64);
 
 impl Nanos {

@@ -24,6 +24,16 @@ pub fn folder() -> Result<PathBuf> {
 /// folder that holds them under their names in the wheel. `name` is the folder's; another selection
 /// of the same wheel needs another name.
 pub fn wheel(name: &str, requirement: &str, is_wanted: fn(&str) -> bool) -> Result<PathBuf> {
+    wheel_for(None, name, requirement, is_wanted)
+}
+
+/// The same for another platform than this machine, in pip's words.
+pub fn wheel_for(
+    platform: Option<&str>,
+    name: &str,
+    requirement: &str,
+    is_wanted: fn(&str) -> bool,
+) -> Result<PathBuf> {
     let folder = folder()?;
     let ready = folder.join(name);
     if ready.is_dir() {
@@ -38,7 +48,7 @@ pub fn wheel(name: &str, requirement: &str, is_wanted: fn(&str) -> bool) -> Resu
     let scratch = tempfile::Builder::new()
         .prefix("part-")
         .tempdir_in(&folder)?;
-    let wheel = download(requirement, scratch.path())?;
+    let wheel = download(platform, requirement, scratch.path())?;
     let unpacked = scratch.path().join("unpacked");
     if unpack(&wheel, &unpacked, is_wanted)? == 0 {
         bail!("{requirement} holds none of the wanted files");
@@ -48,7 +58,7 @@ pub fn wheel(name: &str, requirement: &str, is_wanted: fn(&str) -> bool) -> Resu
     Ok(ready)
 }
 
-fn download(requirement: &str, folder: &Path) -> Result<PathBuf> {
+fn download(platform: Option<&str>, requirement: &str, folder: &Path) -> Result<PathBuf> {
     let output = Command::new("python3")
         .args([
             "-m",
@@ -57,6 +67,11 @@ fn download(requirement: &str, folder: &Path) -> Result<PathBuf> {
             "--quiet",
             "--disable-pip-version-check",
         ])
+        .args(
+            platform
+                .iter()
+                .flat_map(|platform| ["--platform", platform]),
+        )
         .args(["--no-deps", "--only-binary=:all:", "--dest"])
         .arg(folder)
         .arg(requirement)

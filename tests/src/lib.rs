@@ -11,6 +11,7 @@ pub mod binaries;
 pub mod clock;
 pub mod commands;
 pub mod deny;
+pub mod emulated;
 pub mod lab;
 pub mod leftovers;
 pub mod process;
@@ -23,7 +24,9 @@ pub mod skip;
 pub mod small_disk;
 pub mod source;
 pub mod spdx;
+pub mod sshd;
 pub mod udp_relay;
+pub mod webdriver;
 pub mod workspace;
 
 pub use binaries::binaries;

@@ -23,6 +23,8 @@ pub enum Need {
     NetworkNamespace,
     /// A file system of its own: root.
     Mount,
+    /// Mounts of one's own: root, or unprivileged user namespaces.
+    MountNamespace,
     /// At least this many CPUs in the affinity mask.
     Cpus(usize),
     /// A package from a registry: network and pip.
@@ -67,13 +69,18 @@ impl Need {
             Self::Mount => {
                 nix::unistd::geteuid().is_root() && succeeds("unshare", &["--mount", "true"])
             }
+            Self::MountNamespace => succeeds("unshare", &["--mount", "true"]),
             Self::Cpus(count) => {
                 std::thread::available_parallelism().is_ok_and(|n| n.get() >= count)
             }
             // Only trying tells; the getter of the package skips by itself.
             Self::Package => true,
             Self::Program(name) => std::env::var_os("PATH").is_some_and(|path| {
-                std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+                // Daemons lie in a folder that not every user has in PATH.
+                let folders = std::env::split_paths(&path).chain([Path::new("/usr/sbin").into()]);
+                folders
+                    .into_iter()
+                    .any(|folder| folder.join(name).is_file())
             }),
         }
     }

@@ -210,6 +210,111 @@ fn what_was_found_is_measured_again_on_request() {
     );
 }
 
+/// Both sides of every cell, `pairing` and the run of the document.
+fn rerun(sandbox: &Sandbox, args: &[&str]) -> Value {
+    document(compare(sandbox, args), 0)
+}
+
+#[test]
+fn two_sweeps_are_measured_again_taking_turns() {
+    let (sandbox, _alone) = sandbox();
+    for tag in ["first", "second"] {
+        let line = [
+            "sweep",
+            "small.onnx",
+            "--axis",
+            "backend=fake",
+            "--axis",
+            "option.latency_us=300,400",
+            "--warmup",
+            "2",
+            "--trials",
+            "60",
+            "--repeat",
+            "2",
+            "--tag",
+            tag,
+        ];
+        sandbox.edgedyno(line).ok();
+    }
+    let again = rerun(
+        &sandbox,
+        &["first", "second", "--rerun", "--repeat", "3", "--force"],
+    );
+    let cells = again["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    for cell in cells {
+        assert_eq!(cell["pairing"], "interleaved");
+        assert_eq!(cell["halves"], true, "one case against itself: {cell:#}");
+        assert_eq!(cell["a"]["figures"]["repeats_count"], 3);
+        assert_ne!(cell["verdict"], "slower");
+        assert_ne!(cell["verdict"], "faster");
+    }
+    // What a sweep says between its own cases is confirmed by a run of its own.
+    let confirmed = slower_in_the_end("a third more", |_| {
+        let args = [
+            "first",
+            "--between",
+            "option.latency_us=300,400",
+            "--confirm",
+            "--repeat",
+            "3",
+            "--force",
+        ];
+        rerun(&sandbox, &args)
+    });
+    assert_eq!(cell(&confirmed)["confirmed_by"]["first_verdict"], "slower");
+}
+
+#[test]
+fn a_sweep_over_runtimes_is_measured_again_with_its_library() {
+    let Some(library) = edgedyno_tests::runtime::onnxruntime() else {
+        return;
+    };
+    let (mut sandbox, _alone) = sandbox();
+    sandbox.env("EDGEDYNO_ONNXRUNTIME", library);
+    let line = [
+        "sweep",
+        "small.onnx",
+        "--axis",
+        "backend=rten,onnxruntime",
+        "--warmup",
+        "2",
+        "--trials",
+        "30",
+        "--repeat",
+        "2",
+        "--tag",
+        "both",
+        "--force",
+    ];
+    sandbox.edgedyno(line).ok();
+    // The library is found by the stored plan and not by the environment.
+    sandbox.env_remove("EDGEDYNO_ONNXRUNTIME");
+    let across = ["both", "--between", "backend=rten,onnxruntime", "--rerun"];
+    let args = [&across[..], &["--repeat", "2", "--force"]].concat();
+    let again = rerun(&sandbox, &args);
+    let cell = cell(&again);
+    assert_eq!(cell["a"]["figures"]["repeats_count"], 2, "{cell:#}");
+    assert_eq!(cell["b"]["figures"]["repeats_count"], 2, "{cell:#}");
+}
+
+#[test]
+fn a_tag_on_two_runs_is_an_error_that_names_both() {
+    let (sandbox, _alone) = sandbox();
+    for _ in 0..2 {
+        measure(&sandbox, 300.0, "twice");
+    }
+    let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
+    let stderr = sandbox.edgedyno(["summary", "twice"]).expect_code(2).stderr;
+    for run in runs["runs"].as_array().unwrap() {
+        let id = text(&run["id"]);
+        assert!(stderr.contains(&id), "no {id} in\n{stderr}");
+    }
+    let compared = compare(&sandbox, &["twice", "last"]).expect_code(2).stderr;
+    assert!(compared.contains("twice"), "{compared}");
+}
+
 #[test]
 fn cases_are_named_and_wrong_questions_are_answered() {
     let (sandbox, _alone) = sandbox();

@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("edgedyno-sys", &[]),
     ("edgedyno-agent", &["edgedyno-shared", "edgedyno-sys"]),
     ("edgedyno", &["edgedyno-shared", "edgedyno-agent"]),
-    ("edgedyno-cross", &[]),
+    ("edgedyno-cross", &["edgedyno-sys"]),
     (
         "edgedyno-tests",
         // The last for the bare loop that a benchmark compares with.

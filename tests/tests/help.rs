@@ -83,6 +83,7 @@ fn plain(table: &str, machine: &[String]) -> String {
         (r"\[n\] [kM]?Hz", "[rate]"),
         (r"\[time\]\*", "[time]"),
         (r"(?m)^\* too few.*\n", ""),
+        (r"(?m)^bounds at .*\n", ""),
         (r"1x\d+", "1x[n]"),
         (r"run [a-z0-9]{10}\b", "run [run]"),
         (r"\b\d+ reads", "[n] reads"),
@@ -157,6 +158,9 @@ fn every_command_answers_in_json() {
             &["run", "small.onnx", "--backend", "fake", "--dry-run"],
             None,
         ),
+        (&["report", "last"], Some("report")),
+        (&["trace", "last"], Some("trace")),
+        (&["query", "select * from figures"], Some("query")),
         (&["model", "info", "small.onnx"], None),
         (&["model", "make"], None),
         (

@@ -47,7 +47,7 @@ use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{RunId, Sha256, StoreId};
 use edgedyno_shared::link::role::Role;
 use edgedyno_shared::order::{
-    ColdStart, Limits, OrderKey, OutputWish, Rules, StopRule, WarmupRule,
+    ColdStart, Limits, OrderKey, OutputWish, Preparation, Rules, StopRule, WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
 use edgedyno_shared::telemetry::TelemetryMode;
@@ -769,6 +769,7 @@ fn conduct() -> Conduct {
             reference: vec![],
         },
         telemetry: TelemetryMode::Off,
+        preparation: Preparation::default(),
         seed: 0,
     }
 }

@@ -59,5 +59,9 @@ fn the_table_of_proofs_has_every_proof_and_all_are_kept() {
         assert!(block.contains(&begin), "{begin} is missing");
     }
     assert!(!block.contains("NOT KEPT"));
-    assert_eq!(block.matches("of 1000 |").count(), proof::all(2).len());
+    let experiments = Regex::new(r"\| \d+ of (\d+)").unwrap();
+    let counts = experiments.captures_iter(block);
+    let counts: Vec<usize> = counts.map(|found| found[1].parse().unwrap()).collect();
+    assert_eq!(counts.len(), proof::all(2).len());
+    assert!(counts.iter().all(|count| *count >= 900), "{counts:?}");
 }

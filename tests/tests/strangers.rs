@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use edgedyno::board::known::KnownBoard;
 use edgedyno::board::quic::Quic;
 use edgedyno::board::{Board, ConnectError};
 use edgedyno_shared::ids::StoreId;
@@ -56,11 +55,7 @@ impl Agent {
     }
 
     fn board(&self, host: Identity) -> Quic {
-        let board = KnownBoard {
-            addresses: vec![self.address],
-            key: self.key,
-        };
-        Quic::new("x", board, host)
+        Quic::new("x", vec![self.address], self.key, host)
     }
 
     fn resident_kib(&self) -> u64 {

@@ -150,6 +150,57 @@ fn a_dry_run_shows_cases_order_and_time() {
     assert_eq!(sweep(&sandbox, &plan, &["--dry-run"]).ok().stdout, shown);
 }
 
+/// 100 numbers of threads by 1 000 sizes of batches, each with a finding of its own, and no time for any.
+#[test]
+fn a_plan_of_a_hundred_thousand_cases_is_laid_out_stored_and_summed_up() {
+    let mut sandbox = Sandbox::new();
+    sandbox.limit(std::time::Duration::from_secs(300));
+    let list = |last: u32| {
+        let numbers: Vec<String> = (1..=last).map(|n| n.to_string()).collect();
+        numbers.join(", ")
+    };
+    let axes = format!(
+        "threads = [{}]\nbatch = [{}]\n\
+         shape.x = {{ values = ['1x30x30'], align = {{ multiple = 32, mode = 'ceil' }} }}",
+        list(100),
+        list(1000)
+    );
+    let text = plan("repeats = 2\nseed = 11\ntime_budget = '1us'", &axes);
+    let dry = sweep(&sandbox, &text, &["--dry-run", "--json"]).ok().json();
+    assert_eq!(dry["cases_count"], 100_000);
+    let sequence = dry["sequence"].as_array().unwrap();
+    assert_eq!(sequence.len(), 200_000);
+    // Every case once in each round, and not in the order of the axes.
+    let keys = |value: &Value| text_of(&value[0]);
+    for round in sequence.chunks(100_000) {
+        let unique: std::collections::BTreeSet<String> = round.iter().map(keys).collect();
+        assert_eq!(unique.len(), 100_000);
+    }
+    let first: Vec<String> = sequence[..100].iter().map(keys).collect();
+    let planned = dry["cases"].as_array().unwrap();
+    let planned: Vec<String> = planned[..100].iter().map(|c| text_of(&c["key"])).collect();
+    assert_ne!(first, planned);
+
+    let outcome = sandbox.edgedyno(["sweep", "plan.toml"]);
+    assert_eq!(outcome.code, 3, "nothing is measured: {}", outcome.stderr);
+    let unmeasured = outcome.stdout.matches("not run").count();
+    assert_eq!(unmeasured, 100_000);
+    assert!(
+        outcome.stdout.contains("with 200000 repeats to go"),
+        "{}",
+        outcome.stdout.lines().last().unwrap_or_default()
+    );
+    let one = sandbox
+        .edgedyno(["summary", "last", "--case", &first[0], "--json"])
+        .json();
+    let codes = finding_codes(&one["cases"][0]);
+    assert!(codes.contains(&"shape_aligned".to_owned()), "{codes:?}");
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_mistake_in_a_plan_is_shown_with_line_and_column() {
     let sandbox = Sandbox::new();
@@ -477,7 +528,7 @@ fn a_search_without_the_trials_for_its_condition_says_what_it_takes() {
         .edgedyno(["sweep", "small.onnx", "--optimize", "max speed"])
         .expect_code(2);
     assert!(
-        wrong.stderr.contains("no figure `speed`"),
+        wrong.stderr.contains("no field `speed`"),
         "{}",
         wrong.stderr
     );

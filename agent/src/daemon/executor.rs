@@ -19,11 +19,12 @@ use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::clocks::Held;
 use super::measure_lock::MeasureLock;
 use super::queue::Queued;
 use super::repeat_folder::{self, RepeatFolder};
 use super::state::{Daemon, News, Running};
-use super::{host_clock, prepare, recover, spool};
+use super::{cool_down, host_clock, prepare, recover, spool};
 use crate::clock::{self, Clock, Monotonic};
 use crate::sampler::{Plan, Sampling};
 use crate::worker::job::Job;
@@ -220,14 +221,22 @@ async fn measure(
         Ok(job) => job,
         Err(failure) => return at_spawn(failure),
     };
-    let said = first_words(daemon, folder, on_disk, &job);
-    let asked = match said {
+    let cooled = cool_down::wait(daemon, queued, &cancel).await;
+    if *cancel.borrow() == Cancel::Kill {
+        let stage = Stage::Spawn;
+        return Outcome::Cancelled { stage };
+    }
+    let begun = first_words(daemon, folder, on_disk, &job)
+        .and_then(|()| cooled.map_or(Ok(()), |event| folder.log(&Record::Event(event))))
+        .and_then(|()| hold_clocks(daemon, queued, folder));
+    let asked = match begun {
         Ok(()) => look_at_clocks(daemon, queued, folder, ClockMoment::Before).await,
         Err(why) => Err(why),
     };
     let started = match asked.and_then(|()| start(daemon, folder)) {
         Ok(started) => started,
         Err(why) => {
+            daemon.release_clocks();
             let detail = format!("the worker cannot be started: {why}");
             return at_spawn(Failure::new(FailureCode::SpawnFailed, detail));
         }
@@ -236,13 +245,20 @@ async fn measure(
     let mut on_progress = |progress: Progress| tell_progress(daemon, queued, progress);
     let mut around = Surroundings {
         kernel: &daemon.kernel,
+        exec: &daemon.exec,
+        scratch: &daemon.folders.state,
         folder,
         agent_cpus: if moved { agent_cpus } else { Vec::new() },
         cancel,
         on_progress: &mut on_progress,
     };
     let task = Task::Measure(Box::new(job));
+    daemon
+        .live
+        .begin_repeat(sampling.as_ref().map(Sampling::latest));
     let outcome = supervise::supervise(started, task, &queued.order, &mut around).await;
+    daemon.live.end_repeat();
+    daemon.release_clocks();
     if let Some(sampling) = sampling {
         let records = sampling.finish().await;
         if let Err(why) = records.iter().try_for_each(|record| folder.log(record)) {
@@ -267,6 +283,27 @@ async fn look_at_clocks(
     let exchange = host_clock::exchange(daemon, queued.store, moment).await;
     folder.log(&Record::ClockExchange(exchange))?;
     folder.log(&Record::ClockReading(clock::read_all()))
+}
+
+/// Holds clocks where that is asked for; what stands there then is read back.
+fn hold_clocks(daemon: &Daemon, queued: &Queued, folder: &mut RepeatFolder) -> io::Result<()> {
+    if !queued.order.preparation.fix_clocks {
+        return Ok(());
+    }
+    let (held, effective) = Held::set(&daemon.root, &daemon.clock_journal())?;
+    *daemon.held.borrow_mut() = Some(held);
+    if effective.is_empty() {
+        let text = "this board shows no clock that can be held";
+        return folder.log(&Record::Event(TextEvent {
+            lane: 0,
+            trial: None,
+            code: "no_clock_to_hold".into(),
+            text: text.into(),
+        }));
+    }
+    effective
+        .into_iter()
+        .try_for_each(|effective| folder.log(&Record::Effective(effective)))
 }
 
 /// Starts to watch the board, where that is asked for and a thread can be made.

@@ -1,5 +1,6 @@
 //! What this board is: CPUs, memory, facts, backends with the libraries found for them.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use edgedyno_shared::device::DeviceInfo;
@@ -8,6 +9,7 @@ use edgedyno_shared::ids::BuildId;
 use super::runtimes;
 use super::state::Daemon;
 use crate::backend::BACKENDS;
+use crate::hardware;
 
 /// Reads everything now; libraries that were looked at before are not opened again.
 pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
@@ -17,6 +19,8 @@ pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
         info.runtimes = runtimes::find_all(daemon, *backend).await;
         backends.push(info);
     }
+    let mut facts = daemon.kernel.environment();
+    facts.extend(hardware::facts(Path::new("/")));
     DeviceInfo {
         agent_version: edgedyno_shared::VERSION.into(),
         build: BuildId(crate::BUILD_ID.into()),
@@ -26,7 +30,7 @@ pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
         cpus: daemon.kernel.cpus(),
         allowed_cpus: daemon.allowed_cpus.clone(),
         memory_total: daemon.kernel.memory_total(),
-        facts: daemon.kernel.environment(),
+        facts,
         backends,
     }
 }

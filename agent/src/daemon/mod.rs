@@ -9,7 +9,9 @@
 pub mod access;
 pub mod ask;
 pub mod blobs;
+pub mod clocks;
 pub mod contents;
+mod cool_down;
 pub mod executor;
 pub mod gate;
 pub mod host_clock;
@@ -17,6 +19,7 @@ pub mod identity;
 pub mod inventory;
 pub mod lease;
 pub mod lease_file;
+pub mod live;
 pub mod measure_lock;
 pub mod network;
 pub mod owners;

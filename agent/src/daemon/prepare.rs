@@ -13,22 +13,39 @@ use edgedyno_sys::kernel::pages::resident_bytes;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::state::Daemon;
+use crate::stressor;
+use crate::trial::gap;
 use crate::worker::job::Job;
 
 /// Divides the CPUs: the worker gets those asked for, else as many as it has threads, from the end,
-/// where big cores usually are; the daemon gets the others, or none.
+/// where big cores usually are, and none that a stressor is on where there are others; the daemon gets
+/// those that are left, else those of stressors, or none.
 pub fn share_cpus(allowed: &[u16], order: &RepeatOrder) -> (Vec<u16>, Vec<u16>) {
     let threads = order.case.threads;
     let threads = threads.intra.max(threads.inter).max(1) as usize;
+    let loaded = order.load.cpus();
+    let without = |taken: &[u16]| -> Vec<u16> {
+        let left = allowed.iter().filter(|cpu| !taken.contains(cpu));
+        left.copied().collect()
+    };
     let worker = match &order.case.cpus {
         Some(cpus) => cpus.clone(),
-        None => allowed[allowed.len().saturating_sub(threads)..].to_vec(),
+        None => {
+            let calm = without(&loaded);
+            let from = if calm.len() >= threads {
+                &calm
+            } else {
+                allowed
+            };
+            from[from.len().saturating_sub(threads)..].to_vec()
+        }
     };
-    let agent = allowed
-        .iter()
-        .copied()
-        .filter(|cpu| !worker.contains(cpu))
-        .collect();
+    let beside_worker = without(&worker);
+    let beside_all = without(&[worker.clone(), loaded].concat());
+    let agent = match beside_all.is_empty() {
+        true => beside_worker,
+        false => beside_all,
+    };
     (worker, agent)
 }
 
@@ -38,6 +55,7 @@ pub fn share_cpus(allowed: &[u16], order: &RepeatOrder) -> (Vec<u16>, Vec<u16>) 
 /// When it asks for what this agent cannot do, or names what is not here: never something else instead.
 pub fn job(daemon: &Daemon, order: &RepeatOrder, cpus: Vec<u16>) -> Result<Job, Failure> {
     refuse_unbuilt(order)?;
+    stressor::load::check(&order.load)?;
     let case = &order.case;
     let contents = daemon.contents.borrow();
     let backend = crate::backend::find(&case.backend)
@@ -73,7 +91,8 @@ fn refuse_unbuilt(order: &RepeatOrder) -> Result<(), Failure> {
             format!("scenario `{}`", case.scenario.name()),
         ),
         (
-            case.condition != Condition::idle(),
+            // The host says what a condition stands for; a name alone says nothing here.
+            (case.condition == Condition::idle()) != order.load.is_idle(),
             format!("condition `{}`", case.condition.0),
         ),
         (
@@ -82,9 +101,10 @@ fn refuse_unbuilt(order: &RepeatOrder) -> Result<(), Failure> {
         ),
         (case.precision.is_some(), "a precision".into()),
         (
-            !case.parameters.is_empty(),
-            "parameters of a workload".into(),
+            case.parameters.iter().any(|(name, _)| name != gap::NAME),
+            "parameters of a workload but `gap`".into(),
         ),
+        (gap::of(case).is_none(), "such a gap between trials".into()),
     ];
     match wishes.into_iter().find(|(asked, _)| *asked) {
         Some((_, what)) => Err(unsupported(what)),

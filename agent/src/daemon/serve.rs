@@ -19,6 +19,7 @@ use edgedyno_shared::units::Nanos;
 use edgedyno_sys::kernel::process::allowed_cpus;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, Notify, broadcast};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -26,6 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::contents::Contents;
 use super::host_clock::HostClocks;
 use super::lease_file::LeaseFile;
+use super::live::Live;
 use super::network::Network;
 use super::owners::{Owner, Owners};
 use super::queue::Queue;
@@ -33,7 +35,7 @@ use super::runtimes::Runtimes;
 use super::session::{self, Peer};
 use super::spool::Spool;
 use super::state::Daemon;
-use super::{executor, recover};
+use super::{clocks, executor, recover};
 use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 use crate::facts::Kernel;
@@ -48,6 +50,9 @@ pub const RELAY_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Names the folder below which the board's files are read, for a recorded board in the place of this one.
 const ROOT_VARIABLE: &str = "EDGEDYNO_AGENT_ROOT";
+
+/// The exit code of a process that SIGTERM ended, as shells show it.
+const TERMINATED: i32 = 128 + 15;
 
 /// A retiring daemon gives its sessions this long.
 const GRACE: Duration = Duration::from_millis(100);
@@ -115,6 +120,11 @@ pub fn run(
         Ok(0) => {}
         Ok(count) => tracing::warn!("{count} repeats of an earlier daemon were recovered"),
         Err(why) => tracing::error!("left-over repeats cannot be looked for: {why}"),
+    }
+    match clocks::restore_left_over(&daemon.root, &daemon.clock_journal()) {
+        Ok(false) => {}
+        Ok(true) => tracing::warn!("clocks that an earlier daemon held were put back"),
+        Err(why) => tracing::error!("clocks that an earlier daemon held stay as they are: {why}"),
     }
     let listener = listen(&daemon.folders)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -195,7 +205,10 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> 
     Ok(Daemon {
         exec,
         kernel: Kernel::at(&root),
-        files: Arc::new(Root(root.into())),
+        files: Arc::new(Root(root.clone().into())),
+        root: root.into(),
+        held: RefCell::new(None),
+        live: Live::default(),
         boot: BootId(u64::from_le_bytes(boot)),
         allowed_cpus: allowed_cpus()?.into_iter().map(|cpu| cpu as u16).collect(),
         spool: Spool::new(&folders.state),
@@ -236,6 +249,7 @@ async fn serve(
 ) -> io::Result<()> {
     let listener = UnixListener::from_std(listener)?;
     let mut work = tokio::task::spawn_local(executor::run(Rc::clone(&daemon)));
+    let mut ended = signal(SignalKind::terminate())?;
     loop {
         let idle = daemon.is_idle();
         let accepted = async {
@@ -253,6 +267,12 @@ async fn serve(
                 Ok(()) => break,
                 Err(why) => return Err(io::Error::other(format!("the executor ended: {why}"))),
             },
+            // The worker ends with this process; what outlives it is put back first.
+            _ = ended.recv() => {
+                daemon.release_clocks();
+                disk::remove(&daemon.folders.socket())?;
+                std::process::exit(TERMINATED);
+            }
             accepted = accepted => match accepted {
                 Ok(Some((stream, _))) => greet(&daemon, stream),
                 Ok(None) if daemon.is_idle() => break,

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::lease::Taken;
 use super::owners::Owner;
 use super::state::{Daemon, News, SessionCount};
-use super::{inventory, runtimes};
+use super::{inventory, live, runtimes};
 use crate::backend::{self, Candidate};
 use crate::worker::supervise::Cancel;
 
@@ -300,6 +300,7 @@ impl Session {
             }
             Request::Upload(upload) => self.upload(upload).await,
             Request::OpenPairing { role } => self.open_pairing(role),
+            Request::Watch => Ok(Reply::Watched(live::watched(daemon).await)),
             Request::TakeLease { steal, name } => {
                 own_store(store)?;
                 self.take_lease(store, steal, &name)
@@ -417,6 +418,12 @@ impl Session {
             let failure = Failure::new(FailureCode::Protocol, "run id is not well formed");
             return OrderAnswer::Refused(failure);
         }
+        // Clocks are everybody's on the board.
+        if order.preparation.fix_clocks
+            && let Err(failure) = self.may(Role::Admin)
+        {
+            return OrderAnswer::Refused(failure);
+        }
         if self.daemon.knows(store, &order.key) {
             return OrderAnswer::Known;
         }
@@ -485,7 +492,7 @@ impl Session {
 /// Who may ask for this at least.
 fn role_for(request: &Request) -> Role {
     match request {
-        Request::Info | Request::Queue | Request::Lease => Role::Observe,
+        Request::Info | Request::Queue | Request::Lease | Request::Watch => Role::Observe,
         Request::MapContent(_)
         | Request::Submit(_)
         | Request::Cancel { .. }

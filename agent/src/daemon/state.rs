@@ -15,10 +15,12 @@ use edgedyno_shared::wire::hello::DaemonStatus;
 use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Mutex, Notify, broadcast, watch};
 
+use super::clocks::Held;
 use super::contents::Contents;
 use super::host_clock::HostClocks;
 use super::lease::Moment;
 use super::lease_file::LeaseFile;
+use super::live::Live;
 use super::network::Network;
 use super::owners::Owners;
 use super::prepare;
@@ -38,6 +40,12 @@ pub struct Daemon {
     pub kernel: Kernel,
     /// Where telemetry is read from.
     pub files: Arc<dyn Files>,
+    /// The folder below which clocks are held.
+    pub root: PathBuf,
+    /// Clocks that are held for the repeat that runs.
+    pub held: RefCell<Option<Held>>,
+    /// Who watches the board now.
+    pub live: Live,
     pub boot: BootId,
     /// What sessions and the lease go by.
     pub clock: Rc<dyn Clock>,
@@ -187,6 +195,19 @@ impl Daemon {
         let stores: BTreeSet<StoreId> = queue.entries().iter().map(|entry| entry.store).collect();
         for store in stores {
             self.tell(store, News::Event(event.clone()));
+        }
+    }
+
+    /// Where what stood in the clocks' files is written down while they are held.
+    pub fn clock_journal(&self) -> PathBuf {
+        self.folders.state.join("clocks")
+    }
+
+    /// Puts clocks back that are held.
+    pub fn release_clocks(&self) {
+        let held = self.held.borrow_mut().take();
+        if let Some(Err(why)) = held.map(Held::restore) {
+            tracing::error!("clocks cannot be put back, the next start tries again: {why}");
         }
     }
 

@@ -7,8 +7,10 @@ use edgedyno_shared::case::{
     Scenario, Threads,
 };
 use edgedyno_shared::ids::{RunId, Sha256};
+use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
-    ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
+    ColdStart, Limits, OrderKey, OutputWish, Pass, Preparation, RepeatOrder, Rules, StopRule,
+    WarmupRule,
 };
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
@@ -86,7 +88,9 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
             save: false,
             reference: Vec::new(),
         },
+        load: Load::default(),
         telemetry: TelemetryMode::Off,
+        preparation: Preparation::default(),
     };
     Job {
         model_files: Vec::new(),

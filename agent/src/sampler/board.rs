@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use edgedyno_shared::telemetry::TelemetryMode;
+
 use super::files::{Files, Kept};
 
 /// The board that is searched, and the worker that is watched.
@@ -10,6 +12,8 @@ pub struct Board {
     pub files: Arc<dyn Files>,
     /// Process number of the worker; none where none runs.
     pub worker: Option<u32>,
+    /// How much is asked for.
+    pub mode: TelemetryMode,
 }
 
 impl Board {

@@ -6,12 +6,14 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use edgedyno_sys::kernel::perf::{Count, Counter, Event};
 use nix::dir::Dir;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
+use super::counters::no_counters;
 use super::fault::Fault;
 use super::text;
 
@@ -25,6 +27,30 @@ pub trait Files: Send + Sync {
 
     /// A folder whose entries are numbers, to be looked through again and again.
     fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>>;
+
+    /// Starts a counter of processor or memory controller, for a process or for a CPU.
+    ///
+    /// # Errors
+    /// A board that is not this machine has none.
+    fn count(
+        &self,
+        _event: Event,
+        _process: Option<i32>,
+        _cpu: Option<i32>,
+    ) -> io::Result<Box<dyn Counting>> {
+        Err(no_counters())
+    }
+}
+
+/// A running counter.
+pub trait Counting: Send {
+    fn read(&mut self) -> io::Result<Count>;
+}
+
+impl Counting for Counter {
+    fn read(&mut self) -> io::Result<Count> {
+        Self::read(self)
+    }
 }
 
 /// A folder that stays open.
@@ -62,6 +88,22 @@ impl Files for Root {
         let folder = Dir::open(&self.0.join(folder), OFlag::O_RDONLY, Mode::empty())?;
         Ok(Box::new(folder))
     }
+
+    fn count(
+        &self,
+        event: Event,
+        process: Option<i32>,
+        cpu: Option<i32>,
+    ) -> io::Result<Box<dyn Counting>> {
+        match is_this_machine(&self.0) {
+            true => Ok(Box::new(Counter::open(event, process, cpu)?)),
+            false => Err(no_counters()),
+        }
+    }
+}
+
+fn is_this_machine(root: &Path) -> bool {
+    root == Path::new("/")
 }
 
 impl Numbers for Dir {
@@ -85,6 +127,10 @@ impl ReadAt for File {
     }
 }
 
+/// The kernel hands out long files in pieces of nearly a page, each of whole lines: what is shorter than
+/// this and ends with a line is the last.
+const PIECE: usize = 2048;
+
 /// A file that stays open, with room for what it holds.
 pub struct Kept {
     file: Result<Box<dyn ReadAt>, Fault>,
@@ -101,7 +147,7 @@ impl Kept {
 
     /// The file's whole text as it is now.
     ///
-    /// One call does where the text ends with its line, as that of nearly every file of the kernel.
+    /// One call does for a short text that ends with its line, as nearly every file of the kernel does.
     pub fn text(&mut self) -> Result<&[u8], Fault> {
         let file = self.file.as_mut().map_err(|fault| *fault)?;
         let mut held = 0;
@@ -114,7 +160,8 @@ impl Kept {
                 .read_at(room, held as u64)
                 .map_err(|why| Fault::from(&why))?;
             held += read;
-            if read == 0 || self.buffer[held - 1] == b'\n' {
+            let ends = held > 0 && self.buffer[held - 1] == b'\n';
+            if read == 0 || ends && read < PIECE {
                 return Ok(&self.buffer[..held]);
             }
         }

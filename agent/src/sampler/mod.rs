@@ -8,8 +8,10 @@
 //! To add a source that is no file of this board (a counter in shared memory, say), implement [`Source`]
 //! and hand it over in [`Plan::extra`].
 
+mod accelerators;
 mod board;
 mod clocks;
+mod counters;
 mod cpu;
 mod devfreq;
 mod fault;
@@ -28,6 +30,8 @@ mod watch;
 mod worker;
 
 #[cfg(test)]
+mod boards;
+#[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
@@ -35,7 +39,8 @@ mod tests;
 pub use self::board::Board;
 pub use self::fault::Fault;
 pub use self::offer::{Found, Offer, Spec, Tier};
-pub use self::threads::Sampling;
+pub use self::thermal::temperatures;
+pub use self::threads::{Latest, Sampling};
 pub use self::watch::{Plan, Readings, Watch};
 
 /// One subject of the board.
@@ -66,4 +71,6 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &hwmon::Hwmon,
     &rapl::Rapl,
     &devfreq::Devfreq,
+    &accelerators::Accelerators,
+    &counters::Counters,
 ];

@@ -21,7 +21,7 @@ pub(super) struct Series {
     capacity: usize,
     keep_every: u32,
     until_kept: u32,
-    last: Option<Result<i64, Fault>>,
+    last: Option<(Nanos, Result<i64, Fault>)>,
     /// When it first stopped giving values, why, and how often it did.
     pub(super) lost: Option<(Nanos, Fault, u32)>,
 }
@@ -42,11 +42,11 @@ impl Series {
     }
 
     pub(super) fn push(&mut self, at: Nanos, reading: Result<i64, Fault>) {
-        if let (Some(Ok(_)), Err(fault)) = (self.last, reading) {
+        if let (Some((_, Ok(_))), Err(fault)) = (self.last, reading) {
             let (_, _, times) = self.lost.get_or_insert((at, fault, 0));
             *times += 1;
         }
-        self.last = Some(reading);
+        self.last = Some((at, reading));
         self.until_kept -= 1;
         if self.until_kept > 0 {
             return;
@@ -79,8 +79,8 @@ impl Series {
         self.until_kept = self.keep_every;
     }
 
-    /// What the newest read gave.
-    pub(super) fn last(&self) -> Option<Result<i64, Fault>> {
+    /// When the newest read was, and what it gave.
+    pub(super) fn last(&self) -> Option<(Nanos, Result<i64, Fault>)> {
         self.last
     }
 

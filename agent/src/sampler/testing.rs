@@ -45,6 +45,7 @@ impl Tree {
         Board {
             files: Arc::new(self.root()),
             worker: Some(42),
+            mode: TelemetryMode::Normal,
         }
     }
 

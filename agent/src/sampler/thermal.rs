@@ -109,6 +109,20 @@ fn of_zone(board: &Board, folder: &str, name: &str) -> Vec<Found> {
     found
 }
 
+/// What every sensor of temperature shows now, by its channel's name.
+pub fn temperatures(board: &Board) -> Vec<(String, i64)> {
+    let mut names = Names::default();
+    let zones = board.entries(FOLDER, "thermal_zone").unwrap_or_default();
+    let shown = zones.into_iter().filter_map(|zone| {
+        let folder = format!("{FOLDER}/{zone}");
+        let kind = board.line(&format!("{folder}/type"));
+        let name = format!("therm.{}.temp", names.of(&kind.unwrap_or(zone)));
+        let mut file = Single::parsed(board, &format!("{folder}/temp"), temperature, 1);
+        Some((name, file.value().ok()?))
+    });
+    shown.collect()
+}
+
 fn temperature(held: &[u8]) -> Result<i64, Fault> {
     match text::integer(held)? {
         SWITCHED_OFF => Err(Fault::absent("the sensor is switched off")),

@@ -1,14 +1,13 @@
 //! The threads that read while a repeat runs: one for everything, a second for what may wait.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use edgedyno_shared::repeat::TextEvent;
-use edgedyno_shared::telemetry::TelemetryMode;
+use edgedyno_shared::telemetry::{ChannelNow, TelemetryMode};
 use edgedyno_shared::wire::record::Record;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -27,6 +26,25 @@ const SECOND: u16 = 1 << 15;
 pub struct Sampling {
     stop: Arc<AtomicBool>,
     threads: Vec<Reader>,
+    latest: Arc<Latest>,
+}
+
+/// What the threads of a watch saw last, kept up to date while somebody looks.
+#[derive(Default)]
+pub struct Latest {
+    is_wanted: AtomicBool,
+    of_threads: [Mutex<Vec<ChannelNow>>; 2],
+}
+
+impl Latest {
+    /// All channels with their newest values; empty until the board was looked around on.
+    pub fn channels(&self) -> Vec<ChannelNow> {
+        self.is_wanted.store(true, Ordering::Release);
+        let of_threads = self.of_threads.iter();
+        of_threads
+            .flat_map(|held| held.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            .collect()
+    }
 }
 
 struct Reader {
@@ -43,37 +61,60 @@ impl Sampling {
     pub fn start(mut plan: Plan) -> io::Result<Self> {
         let mode = plan.mode;
         let stop = Arc::new(AtomicBool::new(false));
+        let latest = Arc::new(Latest::default());
         let (give, take) = mpsc::channel();
-        let first = reader("sampler", Arc::clone(&stop), 0, mode, move || {
+        let common = |name, place| Common {
+            name,
+            place,
+            mode,
+            stop: Arc::clone(&stop),
+            latest: Arc::clone(&latest),
+        };
+        let first = reader(common("sampler", 0), move || {
             let found = plan.find();
             let (blocking, plain) = found.into_iter().partition(Found::is_blocking);
             // Nobody takes it when the second thread could not be made.
             let _ = give.send(blocking);
             plain
         })?;
-        let second = reader("sampler_slow", Arc::clone(&stop), SECOND, mode, move || {
+        let second = reader(common("sampler_slow", 1), move || {
             take.recv().unwrap_or_default()
         })?;
         Ok(Self {
             stop,
             threads: vec![first, second],
+            latest,
         })
     }
 
+    pub fn latest(&self) -> Arc<Latest> {
+        Arc::clone(&self.latest)
+    }
+
     /// Ends it and gives what was seen.
-    pub async fn finish(self) -> Vec<Record> {
-        self.stop.store(true, Ordering::Release);
-        self.threads
-            .iter()
-            .for_each(|reader| reader.thread.unpark());
+    pub async fn finish(mut self) -> Vec<Record> {
+        self.stop();
         let mut records = Vec::new();
-        for reader in self.threads {
+        for reader in std::mem::take(&mut self.threads) {
             match timeout(PATIENCE, reader.records).await {
                 Ok(Ok(some)) => records.extend(some),
                 _ => records.push(wedged(reader.name)),
             }
         }
         records
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let threads = self.threads.iter();
+        threads.for_each(|reader| reader.thread.unpark());
+    }
+}
+
+impl Drop for Sampling {
+    /// Threads end by themselves; what they saw goes with them.
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -86,28 +127,47 @@ fn wedged(name: &str) -> Record {
     })
 }
 
+/// What a thread shares with who started it.
+struct Common {
+    name: &'static str,
+    /// The first or the second of the threads.
+    place: usize,
+    mode: TelemetryMode,
+    stop: Arc<AtomicBool>,
+    latest: Arc<Latest>,
+}
+
 /// A thread that reads what `find` finds until it is stopped.
 fn reader(
-    name: &'static str,
-    stop: Arc<AtomicBool>,
-    first: u16,
-    mode: TelemetryMode,
+    common: Common,
     find: impl FnOnce() -> Vec<Found> + Send + 'static,
 ) -> io::Result<Reader> {
+    let name = common.name;
     let (give, records) = oneshot::channel();
     let read = move || {
         let found = find();
-        if found.is_empty() {
+        let is_idle = found.is_empty();
+        let first = common.place as u16 * SECOND;
+        let mut watch = Watch::new(name, found, common.mode, Monotonic, clock::thread_cpu_time);
+        if is_idle {
             let _ = give.send(Vec::new());
             return;
         }
-        let mut watch = Watch::new(name, found, mode, Monotonic, clock::thread_cpu_time);
-        while !stop.load(Ordering::Acquire) {
+        let latest = &common.latest;
+        let shared = &latest.of_threads[common.place];
+        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        *lock() = watch.snapshot(first);
+        while !common.stop.load(Ordering::Acquire) {
             let wait = watch.next_due().map(|due| due - Monotonic.now());
             match wait {
                 None => thread::park(),
                 Some(wait) if wait.0 > 0 => thread::park_timeout(wait.as_duration()),
-                Some(_) => watch.read_due(),
+                Some(_) => {
+                    watch.read_due();
+                    if latest.is_wanted.load(Ordering::Acquire) {
+                        watch.refresh(&mut lock());
+                    }
+                }
             }
         }
         // The repeat may be gone meanwhile.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use edgedyno_shared::device::Reading;
 use edgedyno_shared::repeat::TextEvent;
-use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity, Quality, TelemetryMode};
+use edgedyno_shared::telemetry::{
+    Channel, ChannelKind, ChannelNow, Fidelity, Quality, TelemetryMode,
+};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::record::Record;
 
@@ -33,6 +35,7 @@ impl Plan {
         let board = Board {
             files: Arc::clone(&self.files),
             worker: self.worker,
+            mode: self.mode,
         };
         let found = SAMPLERS.iter().flat_map(|sampler| sampler.find(&board));
         found.chain(std::mem::take(&mut self.extra)).collect()
@@ -173,7 +176,8 @@ impl<C: Clock> Watch<C> {
         read(&self.clock, &mut self.series, &mut entry);
         let mut is_worth_it = false;
         for at in first..first + count {
-            let reading = self.series[at].last().unwrap_or(Err(NOT_PUT));
+            let last = self.series[at].last();
+            let reading = last.map_or(Err(NOT_PUT), |(_, reading)| reading);
             let channel = &mut self.channels[at];
             is_worth_it |= !matches!(
                 reading,
@@ -305,8 +309,30 @@ impl<C: Clock> Watch<C> {
 
     /// Channels with what the newest read of each gave.
     pub fn latest(&self) -> impl Iterator<Item = (&Channel, Option<Result<i64, Fault>>)> {
-        let last = self.series.iter().map(Series::last);
+        let last = self.series.iter().map(|series| Some(series.last()?.1));
         self.channels.iter().zip(last)
+    }
+
+    /// The same, to be kept.
+    pub fn snapshot(&self, first: u16) -> Vec<ChannelNow> {
+        let numbered = self.channels.iter().zip(&self.series).enumerate();
+        let now = numbered.map(|(i, (channel, series))| ChannelNow {
+            channel: Channel {
+                id: first.saturating_add(i as u16),
+                ..channel.clone()
+            },
+            at: series.last().map(|(at, _)| at),
+            value: series.last().and_then(|(_, reading)| reading.ok()),
+        });
+        now.collect()
+    }
+
+    /// Brings a snapshot of this watch up to date. Allocates nothing.
+    pub fn refresh(&self, snapshot: &mut [ChannelNow]) {
+        for (now, series) in snapshot.iter_mut().zip(&self.series) {
+            now.at = series.last().map(|(at, _)| at);
+            now.value = series.last().and_then(|(_, reading)| reading.ok());
+        }
     }
 
     /// How many channels there are.

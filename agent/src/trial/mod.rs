@@ -1,6 +1,7 @@
 //! The timed loop, its warm-up and its stop rules. It knows a [`crate::clock::Clock`] and a
 //! [`crate::backend::Runner`], and nothing else that could cost time.
 
+pub mod gap;
 pub mod steady;
 pub mod timed_loop;
 

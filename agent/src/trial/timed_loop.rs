@@ -1,5 +1,7 @@
 //! One trial, and the runs of trials a repeat is made of.
 
+use std::time::Duration;
+
 use edgedyno_shared::columns::{NULL, Role, Status};
 use edgedyno_shared::order::{StopRule, WarmupRule};
 use edgedyno_shared::units::Nanos;
@@ -8,7 +10,7 @@ use edgedyno_shared::wire::failure::Failure;
 use super::steady::SteadyWatch;
 use crate::arena::ArenaWriter;
 use crate::backend::Runner;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 
 /// Runs trials and writes each into the arena.
 pub struct TimedLoop<'a, C> {
@@ -17,6 +19,8 @@ pub struct TimedLoop<'a, C> {
     arena: ArenaWriter,
     /// Cells of the backend's own columns, made once.
     extra: Vec<i64>,
+    /// Idle time before each trial of warm-up and window.
+    gap: Duration,
 }
 
 /// A trial that the backend could not do, after its row was written.
@@ -50,6 +54,21 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
             runner,
             arena,
             extra: vec![NULL; own_columns],
+            gap: Duration::ZERO,
+        }
+    }
+
+    /// Leaves the board idle for so long before each trial of warm-up and window.
+    #[must_use]
+    pub fn with_gap(mut self, gap: Nanos) -> Self {
+        self.gap = gap.as_duration();
+        self
+    }
+
+    #[inline]
+    fn idle(&self) {
+        if !self.gap.is_zero() {
+            clock::pause(self.gap);
         }
     }
 
@@ -101,6 +120,7 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
             });
         }
         loop {
+            self.idle();
             let span = self.trial(Role::Warmup)?;
             trials += 1;
             let steady = rule.until_steady.then(|| watch.push(span.end - span.start));
@@ -116,11 +136,13 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
         }
     }
 
-    /// The window. No allocation, no system call of ours from its first stamp to its last.
+    /// The window. No allocation, no system call of ours from its first stamp to its last, unless the case
+    /// asks for gaps: those are slept between two trials.
     pub fn measure(&mut self, rule: &StopRule) -> Result<u64, TrialFailed> {
         let mut trials = 0;
         let mut begin = None;
         while trials < rule.max_trials {
+            self.idle();
             let span = self.trial(Role::Measure)?;
             trials += 1;
             let begin = *begin.get_or_insert(span.start);

@@ -20,13 +20,14 @@ use edgedyno_sys::kernel::process::set_data_limit;
 use nix::sys::resource::{Resource, setrlimit};
 
 use super::job::Job;
-use super::message::{MESSAGE, Message, TASK, Task};
+use super::message::{GO, MESSAGE, Message, TASK, Task};
 use super::{bindings, memory, placement, probe};
 use crate::arena::ArenaWriter;
 use crate::arena::layout::FILE_BYTES;
 use crate::backend::{self, Runner, Runtime};
 use crate::clock::{Clock, Monotonic};
 use crate::trial::TimedLoop;
+use crate::trial::gap;
 use crate::trial::timed_loop::{TrialFailed, WarmupEnd};
 
 /// Takes a task over `control` and does it. The daemon reads the rest from messages and arena.
@@ -191,7 +192,8 @@ impl Worker {
         let before = memory::read(Moment::Loaded);
         let arena = ArenaWriter::open(arena.as_fd(), columns)
             .map_err(|why| internal(format!("the arena cannot be mapped: {why}")))?;
-        let mut timed = TimedLoop::new(Monotonic, runner, arena, own_columns);
+        let gap = gap::of(&job.order.case).unwrap_or_default();
+        let mut timed = TimedLoop::new(Monotonic, runner, arena, own_columns).with_gap(gap);
 
         // Placing between the two cold trials is in the stage's span and in neither trial.
         self.enter(Stage::Cold)?;
@@ -199,6 +201,9 @@ impl Worker {
         self.place(Moment::AfterFirstTrial, job)?;
         self.trial_result(timed.trial(Role::Cold))?;
         self.leave()?;
+        if !job.order.load.is_idle() {
+            self.await_load()?;
+        }
 
         self.enter(Stage::Warmup)?;
         let end = self.trial_result(timed.warm_up(&job.order.rules.warmup))?;
@@ -218,6 +223,17 @@ impl Worker {
         self.record(Record::Placement(after))?;
         self.memory_beside_arena(Moment::AfterWindow, &before)?;
         self.outputs(runner, job)
+    }
+
+    /// Cold is measured on an idle board; what follows is not.
+    fn await_load(&mut self) -> io::Result<()> {
+        self.send(&Message::AwaitsLoad)?;
+        let frame =
+            frame::read_blocking(&mut self.control, frame::LIMIT).map_err(io::Error::other)?;
+        match frame {
+            Some(frame) if frame.kind == GO => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     fn memory_beside_arena(&mut self, moment: Moment, before: &Memory) -> io::Result<()> {

@@ -12,6 +12,8 @@ use super::job::Job;
 pub const TASK: u8 = 1;
 /// Kind byte of a [`Message`] frame.
 pub const MESSAGE: u8 = 2;
+/// Kind byte of the frame without content that answers [`Message::AwaitsLoad`].
+pub const GO: u8 = 3;
 
 /// Sent by the daemon once, after the worker has named its build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,8 @@ pub enum Message {
     },
     StageEnds(StageSpan),
     Record(Box<Record>),
+    /// The cold trials are done; the worker goes on when the load of its condition has settled.
+    AwaitsLoad,
     /// Answer to [`Task::Probe`].
     Facts(Result<RuntimeFacts, Failure>),
     Failed {

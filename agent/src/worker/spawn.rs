@@ -1,4 +1,4 @@
-//! Starts processes of this same program: workers, and the daemon itself.
+//! Starts processes of this same program: workers, stressors, and the daemon itself.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -86,6 +86,26 @@ impl SelfExec {
         command
             .env("RUST_BACKTRACE", "0")
             .env_remove("RUST_LIB_BACKTRACE");
+        command.process_group(0);
+        die_with_parent(&mut command);
+        Ok((command, ours))
+    }
+
+    /// A stressor, not yet started: in its own process group, ended with this thread, deaf and dumb but
+    /// for its socket and the board it counts on.
+    ///
+    /// The daemon's end of the socket pair is returned beside the command.
+    pub fn stressor(&self, board: File) -> io::Result<(Command, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = self.command("stressor");
+        let control = inherit(&mut command, OwnedFd::from(theirs));
+        let board = inherit(&mut command, OwnedFd::from(board));
+        command.arg("--control").arg(control.to_string());
+        command.arg("--board").arg(board.to_string());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.process_group(0);
         die_with_parent(&mut command);
         Ok((command, ours))

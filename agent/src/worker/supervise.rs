@@ -1,9 +1,10 @@
 //! Watches one worker to its end: messages, arena, streams, time-outs.
 
+use std::path::Path;
 use std::time::Duration;
 
 use edgedyno_shared::order::RepeatOrder;
-use edgedyno_shared::repeat::Outcome;
+use edgedyno_shared::repeat::{Outcome, Stage};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Progress;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
@@ -16,11 +17,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::group::Group;
-use super::message::{MESSAGE, Message, TASK, Task};
+use super::message::{GO, MESSAGE, Message, TASK, Task};
 use super::streams::Streams;
 use super::watched::{Watched, agent_failed};
 use crate::daemon::repeat_folder::RepeatFolder;
 use crate::facts::Kernel;
+use crate::stressor::load::{Ground, Happening, LoadRun};
+use crate::worker::spawn::SelfExec;
 
 /// How far a user wants a running repeat stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +48,10 @@ pub struct Started {
 /// What a repeat needs beside its order.
 pub struct Surroundings<'a> {
     pub kernel: &'a Kernel,
+    /// Starts the stressors of the repeat's load.
+    pub exec: &'a SelfExec,
+    /// For files that stressors write.
+    pub scratch: &'a Path,
     pub folder: &'a mut RepeatFolder,
     /// CPUs the daemon was bound to; empty when none could be spared.
     pub agent_cpus: Vec<u16>,
@@ -78,6 +85,7 @@ pub async fn supervise(
             None
         }
     };
+    let mut load = None;
     // An absolute time, so that a worker that talks without end cannot put it off.
     let mut next_look = Instant::now() + watched.interval();
     let status = loop {
@@ -89,9 +97,17 @@ pub async fn supervise(
                 if let Message::Build(build) = &message {
                     greet(build, line.as_mut(), &mut watched, around.folder).await;
                 }
+                follow(&message, &mut load, order, around, &mut watched);
                 watched.hear(message, around.folder);
                 next_look = next_look.min(Instant::now() + watched.interval());
             }
+            happening = happening_of(&mut load) => match happening {
+                Happening::Settled => let_go(line.as_mut()).await,
+                Happening::Failed(failure) => {
+                    load = None;
+                    watched.fail(failure);
+                }
+            },
             exit = child.wait() => break exit.ok(),
             () = sleep_until(next_look) => {
                 watched.look(around.on_progress);
@@ -114,6 +130,11 @@ pub async fn supervise(
         Some(_) => group.finish(),
         None => group.kill(),
     }
+    if let Some(load) = load {
+        for record in load.end().await {
+            watched.keep(around.folder.log(&record));
+        }
+    }
     let rest = async {
         while let Some(message) = messages.recv().await {
             watched.hear(message, around.folder);
@@ -128,6 +149,58 @@ pub async fn supervise(
         _ => false,
     };
     watched.outcome(status, &streams.stderr(), oom_killed)
+}
+
+/// What a worker's message means for the load: its beginning, the window in it, and its end.
+fn follow(
+    message: &Message,
+    load: &mut Option<LoadRun>,
+    order: &RepeatOrder,
+    around: &Surroundings<'_>,
+    watched: &mut Watched<'_>,
+) {
+    match message {
+        Message::AwaitsLoad if load.is_none() => {
+            let ground = Ground {
+                exec: around.exec,
+                kernel: around.kernel,
+                scratch: around.scratch,
+            };
+            match LoadRun::start(order, &ground) {
+                Ok(started) => *load = Some(started),
+                Err(failure) => watched.fail(failure),
+            }
+        }
+        Message::StageBegins {
+            stage: Stage::Measure,
+        } => {
+            if let Some(load) = load {
+                load.window_begins();
+            }
+        }
+        Message::StageEnds(span) if span.stage == Stage::Measure => {
+            if let Some(load) = load {
+                load.window_ends();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Never ready where there is no load.
+async fn happening_of(load: &mut Option<LoadRun>) -> Happening {
+    match load {
+        Some(load) => load.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The load has settled: the worker goes on.
+async fn let_go(line: Option<&mut (OwnedWriteHalf, Option<Task>)>) {
+    if let (Some((write, _)), Ok(frame)) = (line, Frame::encode(GO, &())) {
+        // A worker that is gone already is seen by its exit.
+        let _ = write.write_all(&frame.to_bytes()).await;
+    }
 }
 
 /// Answers a worker's first word: one of this build gets its task, once.

@@ -44,6 +44,8 @@ pub(super) struct Watched<'a> {
     /// The agent wants the worker dead.
     condemned: bool,
     done: bool,
+    /// The worker stands still until its load has settled.
+    awaits_load: bool,
     progress_at: Nanos,
     cost: Cost,
     /// Written down when no window is open any more.
@@ -65,6 +67,7 @@ impl<'a> Watched<'a> {
             cancelled: false,
             condemned: false,
             done: false,
+            awaits_load: false,
             progress_at: begun,
             cost: Cost::default(),
             clocks: Vec::new(),
@@ -107,7 +110,7 @@ impl<'a> Watched<'a> {
         self.condemned = true;
     }
 
-    fn keep(&mut self, result: io::Result<()>) {
+    pub(super) fn keep(&mut self, result: io::Result<()>) {
         if let Err(why) = result {
             self.fail(agent_failed(&why));
         }
@@ -143,6 +146,7 @@ impl<'a> Watched<'a> {
                 self.stage = stage;
                 self.failed.get_or_insert((stage, failure));
             }
+            Message::AwaitsLoad => self.awaits_load = true,
             Message::Done => self.done = true,
         }
     }
@@ -154,6 +158,7 @@ impl<'a> Watched<'a> {
             | Record::End(_)
             | Record::Chunk(_)
             | Record::AgentCost(_)
+            | Record::Stress(_)
             | Record::ClockExchange(_)
             | Record::ClockReading(_) => return,
             Record::Schema { lane: 0, schema } => {
@@ -181,6 +186,7 @@ impl<'a> Watched<'a> {
         // Trials of the stage before must not count as trials of this one.
         self.take();
         self.stage = stage;
+        self.awaits_load = false;
         self.stage_since = Monotonic.now();
         self.intake.begin_stage();
         if stage == Stage::Measure {
@@ -228,7 +234,8 @@ impl<'a> Watched<'a> {
         let limit = self.limit();
         let begun = self.stage_since;
         let since = self.intake.last_trial().map_or(begun, |at| at.max(begun));
-        if !self.must_end() && Monotonic.now() - since > limit {
+        let is_late = Monotonic.now() - since > limit;
+        if !self.must_end() && !self.awaits_load && is_late {
             self.overrun(verdict::hang(self.stage, limit, self.intake.trials()));
         }
     }

@@ -15,8 +15,10 @@ use edgedyno_shared::case::{
 };
 use edgedyno_shared::clocks::{ClockAnswer, ClockQuestion};
 use edgedyno_shared::ids::{BuildId, RunId, Sha256, StoreId};
+use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{
-    ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules, StopRule, WarmupRule,
+    ColdStart, Limits, OrderKey, OutputWish, Pass, Preparation, RepeatOrder, Rules, StopRule,
+    WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd};
 use edgedyno_shared::telemetry::TelemetryMode;
@@ -346,11 +348,14 @@ pub(crate) fn order(repeat: u32, options: &[(&str, &str)]) -> RepeatOrder {
             memory: None,
         },
         cold: ColdStart::FreshProcess,
+        cool_down: None,
         outputs: OutputWish {
             save: false,
             reference: vec![],
         },
+        load: Load::default(),
         telemetry: TelemetryMode::Normal,
+        preparation: Preparation::default(),
     }
 }
 

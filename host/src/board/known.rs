@@ -10,12 +10,73 @@ use serde::{Deserialize, Serialize};
 
 use super::local;
 use super::settings::{Settings, SettingsError};
+use super::ssh::Destination;
+use super::ssh::shell::is_plain_path;
 
-/// A board on the network.
+/// A board on the network, behind ssh, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownBoard {
     pub addresses: Vec<SocketAddr>,
-    pub key: PublicKey,
+    /// None when the agent was never asked for it: then only ssh reaches the board.
+    pub key: Option<PublicKey>,
+    pub ssh: Option<SshRoute>,
+}
+
+/// How ssh reaches a board, and what was put there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SshRoute {
+    pub destination: Destination,
+    /// The agent's program on the board.
+    pub program: String,
+    /// Of the board's programs, in the words of `std::env::consts::ARCH`.
+    pub architecture: String,
+    pub start: Start,
+    /// Where the agent listens on the network.
+    pub listen: Option<SocketAddr>,
+    /// The folder for state and installed runtimes, where the home folder cannot be used.
+    pub keep: Option<String>,
+}
+
+/// Who starts the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// The relay, when a host comes.
+    OnDemand,
+    /// systemd.
+    Service,
+    /// The host, once; after a restart of the board it is on demand.
+    Detached,
+}
+
+impl Start {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OnDemand => "on demand",
+            Self::Service => "as a service",
+            Self::Detached => "once, by the host",
+        }
+    }
+}
+
+impl SshRoute {
+    /// The folder that holds all builds.
+    pub fn base(&self) -> Option<&str> {
+        let (folder, _) = self.program.rsplit_once('/')?;
+        let (base, _) = folder.rsplit_once('/')?;
+        Some(base).filter(|base| !base.is_empty())
+    }
+
+    /// Variables before a command on the board, with a blank behind them, or nothing.
+    pub fn environment(&self) -> String {
+        environment(self.keep.as_deref())
+    }
+}
+
+/// Variables that keep state and runtimes in a folder other than home.
+pub fn environment(keep: Option<&str>) -> String {
+    let with = |keep| format!("XDG_STATE_HOME={keep}/state XDG_CACHE_HOME={keep}/cache ");
+    keep.map(with).unwrap_or_default()
 }
 
 /// All of them, by name.
@@ -33,8 +94,71 @@ struct File {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    #[serde(default)]
     addresses: Vec<String>,
-    key: String,
+    key: Option<String>,
+    ssh: Option<SshEntry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SshEntry {
+    destination: String,
+    program: String,
+    architecture: String,
+    start: Start,
+    listen: Option<String>,
+    keep: Option<String>,
+}
+
+impl Entry {
+    fn of(board: &KnownBoard) -> Self {
+        let ssh = board.ssh.as_ref().map(|route| SshEntry {
+            destination: route.destination.to_string(),
+            program: route.program.clone(),
+            architecture: route.architecture.clone(),
+            start: route.start,
+            listen: route.listen.map(|address| address.to_string()),
+            keep: route.keep.clone(),
+        });
+        Self {
+            addresses: board.addresses.iter().map(ToString::to_string).collect(),
+            key: board.key.map(|key| key.to_string()),
+            ssh,
+        }
+    }
+
+    fn understand(self) -> Result<KnownBoard, String> {
+        let address = |text: &String| {
+            let parsed = text.parse::<SocketAddr>();
+            parsed.map_err(|_| format!("`{text}` is no address with a port"))
+        };
+        let key = self.key.map(|key| key.parse::<PublicKey>()).transpose();
+        let ssh = self.ssh.map(|entry| {
+            for path in std::iter::once(&entry.program).chain(&entry.keep) {
+                if !is_plain_path(path) {
+                    return Err(format!("`{path}` is no path that can be used on a board"));
+                }
+            }
+            Ok(SshRoute {
+                destination: entry.destination.parse().map_err(|why| format!("{why}"))?,
+                listen: entry.listen.as_ref().map(address).transpose()?,
+                program: entry.program,
+                architecture: entry.architecture,
+                start: entry.start,
+                keep: entry.keep,
+            })
+        });
+        Ok(KnownBoard {
+            addresses: self
+                .addresses
+                .iter()
+                .map(address)
+                .collect::<Result<_, _>>()?,
+            key: key.map_err(|why| format!("its key is {why}"))?,
+            ssh: ssh.transpose()?,
+        })
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -66,30 +190,16 @@ impl KnownBoards {
     fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|why| why.message().to_owned())?;
         let known = file.boards.into_iter().map(|(name, entry)| {
-            let in_board = |why: String| format!("board `{name}`: {why}");
-            let addresses = entry.addresses.iter();
-            let addresses = addresses.map(|address| {
-                let parsed = address.parse::<SocketAddr>();
-                parsed.map_err(|_| in_board(format!("`{address}` is no address with a port")))
-            });
-            let key = entry.key.parse::<PublicKey>();
-            let known = KnownBoard {
-                addresses: addresses.collect::<Result<_, _>>()?,
-                key: key.map_err(|why| in_board(format!("its key is {why}")))?,
-            };
-            Ok((name, known))
+            let board = entry.understand();
+            let board = board.map_err(|why| format!("board `{name}`: {why}"))?;
+            Ok((name, board))
         });
         Ok(Self(known.collect::<Result<_, String>>()?))
     }
 
     fn to_text(&self) -> String {
-        let boards = self.0.iter().map(|(name, board)| {
-            let entry = Entry {
-                addresses: board.addresses.iter().map(ToString::to_string).collect(),
-                key: board.key.to_string(),
-            };
-            (name.clone(), entry)
-        });
+        let boards = self.0.iter();
+        let boards = boards.map(|(name, board)| (name.clone(), Entry::of(board)));
         let file = File {
             boards: boards.collect(),
         };
@@ -143,7 +253,24 @@ mod tests {
     fn board() -> KnownBoard {
         KnownBoard {
             addresses: vec!["10.0.0.7:7447".parse().unwrap(), "[::1]:9".parse().unwrap()],
-            key: PublicKey([5; 32]),
+            key: Some(PublicKey([5; 32])),
+            ssh: None,
+        }
+    }
+
+    fn behind_ssh() -> KnownBoard {
+        let route = SshRoute {
+            destination: "ssh://u@h:2222".parse().unwrap(),
+            program: "/var/tmp/edgedyno-7/0.1.0-ab/edgedyno-agent".into(),
+            architecture: "aarch64".into(),
+            start: Start::Detached,
+            listen: Some("0.0.0.0:7447".parse().unwrap()),
+            keep: Some("/var/tmp/edgedyno-7".into()),
+        };
+        KnownBoard {
+            addresses: Vec::new(),
+            key: None,
+            ssh: Some(route),
         }
     }
 
@@ -154,9 +281,11 @@ mod tests {
         let mut boards = KnownBoards::read(&settings).unwrap();
         assert_eq!(boards.iter().count(), 0);
         boards.add("s100-lab", board()).unwrap();
+        boards.add("pi", behind_ssh()).unwrap();
         boards.write(&settings).unwrap();
         let mut again = KnownBoards::read(&settings).unwrap();
         assert_eq!(again.get("s100-lab"), Some(&board()));
+        assert_eq!(again.get("pi"), Some(&behind_ssh()));
         assert!(again.forget("s100-lab") && !again.forget("s100-lab"));
     }
 
@@ -174,6 +303,15 @@ mod tests {
     }
 
     #[test]
+    fn a_route_knows_the_folder_of_all_builds() {
+        let route = behind_ssh().ssh.unwrap();
+        assert_eq!(route.base(), Some("/var/tmp/edgedyno-7"));
+        let variables =
+            "XDG_STATE_HOME=/var/tmp/edgedyno-7/state XDG_CACHE_HOME=/var/tmp/edgedyno-7/cache ";
+        assert_eq!(route.environment(), variables);
+    }
+
+    #[test]
     fn what_cannot_be_understood_is_named() {
         let key = PublicKey([5; 32]);
         for (text, word) in [
@@ -183,6 +321,11 @@ mod tests {
                 "here",
             ),
             ("[boards.a]\naddresses = []\nkey = \"abc\"", "ed25519"),
+            (
+                "[boards.a.ssh]\ndestination = \"ssh://h\"\nprogram = \"/x/$(y)\"\narchitecture = \"arm\"\n\
+                 start = \"on-demand\"",
+                "$(y)",
+            ),
         ] {
             assert!(
                 KnownBoards::parse(text).unwrap_err().contains(word),

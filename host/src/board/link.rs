@@ -138,13 +138,35 @@ impl Greeted {
 
     /// Asks the daemon, of whatever version, to leave once its running repeat is finished.
     pub async fn retire(mut self) -> Result<DaemonStatus, LinkError> {
-        send_frame(&mut self.write, &Frame::empty(kind::RETIRE)).await?;
-        let answer = timeout(HELLO_TIMEOUT, frame::read(&mut self.read, frame::LIMIT)).await;
-        let answer = answer.map_err(|_| LinkError::Silent)??;
-        match answer {
-            None => Err(LinkError::Closed),
-            Some(f) if f.kind == kind::RETIRE_REPLY => Ok(DaemonStatus::parse(&f.payload)?),
-            Some(_) => Err(LinkError::Unexpected("another frame than a retirement")),
+        self.frozen(kind::RETIRE, kind::RETIRE_REPLY).await
+    }
+
+    /// What the daemon, of whatever version, is doing.
+    pub async fn status(&mut self) -> Result<DaemonStatus, LinkError> {
+        self.frozen(kind::STATUS, kind::STATUS_REPLY).await
+    }
+
+    async fn frozen(&mut self, ask: u8, expected: u8) -> Result<DaemonStatus, LinkError> {
+        send_frame(&mut self.write, &Frame::empty(ask)).await?;
+        loop {
+            let answer = timeout(HELLO_TIMEOUT, frame::read(&mut self.read, frame::LIMIT)).await;
+            let answer = answer.map_err(|_| LinkError::Silent)??;
+            match answer {
+                None => return Err(LinkError::Closed),
+                Some(f) if f.kind == expected => return Ok(DaemonStatus::parse(&f.payload)?),
+                // A daemon of this schema may tell how its repeat goes in between.
+                Some(f) if f.kind == kind::EVENT => {}
+                Some(_) => return Err(LinkError::Unexpected("another frame than was asked for")),
+            }
+        }
+    }
+
+    /// Lets go of a carrier on which nothing more is wanted.
+    pub async fn leave(mut self) {
+        let _ = self.write.shutdown().await;
+        if let Some(farewell) = self.farewell.take() {
+            drop(self.read);
+            farewell.await;
         }
     }
 }

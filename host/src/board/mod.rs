@@ -1,5 +1,6 @@
 //! Boards: how the host reaches an agent. Carriers differ, the [`link::Link`] above them does not.
 
+pub mod agents;
 pub mod any;
 pub mod content;
 pub mod known;
@@ -9,6 +10,8 @@ pub mod quic;
 #[cfg(test)]
 pub(crate) mod script;
 pub mod settings;
+pub mod setup;
+pub mod ssh;
 
 use std::net::SocketAddr;
 
@@ -71,6 +74,8 @@ pub enum ConnectError {
     #[error("the agent does not accept the ticket: {0}")]
     TicketRefused(String),
     #[error(transparent)]
+    Ssh(#[from] ssh::SshError),
+    #[error(transparent)]
     Settings(#[from] settings::SettingsError),
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -83,6 +88,15 @@ impl ConnectError {
             self,
             Self::OtherProtocol { .. } | Self::Link(LinkError::Incompatible { .. })
         )
+    }
+
+    /// Whether the board may only be away for a while.
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Ssh(why) => why.is_away(),
+            _ => false,
+        }
     }
 
     /// What the user may do about it.
@@ -118,6 +132,7 @@ impl ConnectError {
             Self::OtherProtocol { .. } => {
                 Some("host and agent must be of the same build: `board update`".into())
             }
+            Self::Ssh(why) => Some(why.hint()),
             Self::Settings(_) => Some("EDGEDYNO_CONFIG names another folder".into()),
             Self::Link(_) => Some("agent.log in the agent's state folder may say more".into()),
         }

@@ -41,21 +41,23 @@ const NOT_KNOWN: VarInt = VarInt::from_u32(1);
 #[derive(Debug, Clone)]
 pub struct Quic {
     name: String,
-    board: KnownBoard,
+    addresses: Vec<SocketAddr>,
+    key: PublicKey,
     identity: Identity,
 }
 
 impl Quic {
-    pub fn new(name: &str, board: KnownBoard, identity: Identity) -> Self {
+    pub fn new(name: &str, addresses: Vec<SocketAddr>, key: PublicKey, identity: Identity) -> Self {
         Self {
             name: name.to_owned(),
-            board,
+            addresses,
+            key,
             identity,
         }
     }
 
     async fn session(&self, address: SocketAddr, store: StoreId) -> Result<Link, ConnectError> {
-        let pin = Pin::Key(self.board.key);
+        let pin = Pin::Key(self.key);
         let line = Line::dial(address, &self.identity, pin, Purpose::Session).await?;
         let connection = line.connection.clone();
         let greeted = async {
@@ -92,7 +94,7 @@ impl Board for Quic {
 
     async fn connect(&self, store: StoreId) -> Result<Link, ConnectError> {
         let mut last = None;
-        for address in &self.board.addresses {
+        for address in &self.addresses {
             match self.session(*address, store).await {
                 Err(why @ ConnectError::Unreachable { .. }) => last = Some(why),
                 result => return result,
@@ -204,7 +206,11 @@ impl Line {
                 let role = role.map_err(|_| LinkError::Unexpected("a role that is none"))?;
                 let key = key.map_err(|_| LinkError::Unexpected("no key"))?;
                 let addresses = with_first(&ticket.addresses, address);
-                let board = KnownBoard { addresses, key };
+                let board = KnownBoard {
+                    addresses,
+                    key: Some(key),
+                    ssh: None,
+                };
                 Ok(Paired { board, role })
             }
             Some((1, why)) => Err(ConnectError::TicketRefused(text(why))),

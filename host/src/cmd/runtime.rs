@@ -1,5 +1,7 @@
 //! `runtime`: what a board can run models with, and installing more.
 
+mod on_board;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -35,6 +37,7 @@ const INSTALL_EXAMPLES: &str = "\
 examples:
   edgedyno runtime install onnxruntime
   edgedyno runtime install onnxruntime==1.30.0
+  edgedyno runtime install onnxruntime --board x5
   edgedyno runtime install onnxruntime --from onnxruntime-1.30.0-cp311-cp311-linux.whl
   edgedyno runtime install onnxruntime --from /opt/ort/lib/libonnxruntime.so.1.22.0";
 
@@ -73,6 +76,9 @@ struct InstallArgs {
     /// Download nothing
     #[arg(long)]
     offline: bool,
+    /// Put it on a board that ssh reaches: the file for its processor and C library
+    #[arg(long, value_name = "NAME", default_value = local::NAME)]
+    board: String,
 }
 
 /// Runs `runtime`.
@@ -117,6 +123,9 @@ fn broken_installations() -> Result<Vec<BrokenInstallation>, CommandError> {
 
 fn install(args: &InstallArgs, json: bool) -> CommandResult {
     let spec: Spec = args.spec.parse()?;
+    if args.board != local::NAME {
+        return on_board::install(&args.board, &spec, args, json);
+    }
     let installer = Installer::new(Cache::from_environment()?);
     let outcome = match &args.from {
         Some(file) => from_file(&installer, &spec, file)?,

@@ -265,6 +265,20 @@ pub fn differences(a: &Arm, b: &Arm, compared: &[String], allowed: &[String]) ->
     all
 }
 
+/// Whether two arms, of whatever cases, were measured on one board in one state.
+pub fn same_board(a: &Arm, b: &Arm) -> bool {
+    let of_board = |rule: &&Rule| rule.weight == Weight::Refused && rule.follows == ["board"];
+    let is_equal = |rule: &Rule| match (a.conditions.get(rule.name), b.conditions.get(rule.name)) {
+        (Some(of_a), Some(of_b)) => of_a == of_b,
+        _ => true,
+    };
+    a.axes.get("board") == b.axes.get("board")
+        && a.simulated == b.simulated
+        && a.throttled.is_none()
+        && b.throttled.is_none()
+        && RULES.iter().filter(of_board).all(is_equal)
+}
+
 fn weigh(name: &str, both_known: bool, compared: &[String]) -> Weight {
     let fits = |rule: &&Rule| rule.name == name || is_family(rule.name, name);
     let Some(rule) = RULES.iter().find(fits) else {

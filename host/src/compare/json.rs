@@ -106,8 +106,14 @@ fn sessions(spread: &SessionSpread) -> Value {
         SessionSpread::Measured {
             deviation,
             sessions,
+            sentinel,
             ..
-        } => json!({ "known": true, "count": sessions, "deviation": deviation }),
+        } => json!({
+            "known": true,
+            "count": sessions,
+            "deviation": deviation,
+            "of_sentinel": sentinel,
+        }),
         SessionSpread::Unknown { sessions } => {
             json!({ "known": false, "count": sessions, "taken_as_share": UNKNOWN_SPREAD })
         }

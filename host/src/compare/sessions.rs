@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use edgedyno_shared::ids::{RunId, Sha256};
 
 use super::arm::Arm;
-use super::conditions::{Weight, differences};
+use super::conditions::{Weight, differences, same_board};
 use super::load;
 use super::matching::Pair;
 use super::metric::Metric;
@@ -13,13 +13,17 @@ use super::rule::Pairing;
 use crate::source::{Source, SourceError};
 use crate::stats::session::{FEWEST_SESSIONS, SessionSpread};
 use crate::store::Store;
+use crate::store::rows::RunRow;
 
 /// The newest sessions of a case that are looked at.
 pub const MOST_SESSIONS: usize = 10;
 
-/// Earlier arms of the cases that are compared, by case key.
+/// Earlier arms of the cases that are compared and of sentinels, by case key.
 #[derive(Debug, Default)]
-pub struct Sessions(BTreeMap<Sha256, Vec<Arm>>);
+pub struct Sessions {
+    arms: BTreeMap<Sha256, Vec<Arm>>,
+    sentinels: BTreeSet<Sha256>,
+}
 
 impl Sessions {
     /// Reads what separate pairs need; a case with too few runs is not read at all.
@@ -29,10 +33,13 @@ impl Sessions {
                 .iter()
                 .filter(|pair| pair.pairing == Pairing::Separate)
         };
-        let wanted: BTreeSet<Sha256> = separate().flat_map(|p| [p.a.key(), p.b.key()]).collect();
+        let mut wanted: BTreeSet<Sha256> =
+            separate().flat_map(|p| [p.a.key(), p.b.key()]).collect();
         if wanted.is_empty() {
             return Ok(Self::default());
         }
+        let sentinels = sentinels(store)?;
+        wanted.extend(&sentinels);
         let by_case = store.runs_by_case()?;
         let mut by_run: BTreeMap<RunId, BTreeSet<Sha256>> = BTreeMap::new();
         for key in wanted {
@@ -55,7 +62,10 @@ impl Sessions {
                 all.entry(arm.key()).or_default().push(arm);
             }
         }
-        Ok(Self(all))
+        Ok(Self {
+            arms: all,
+            sentinels,
+        })
     }
 
     /// The spread between sessions for one pair: from runs of its cases before the later of the two, under
@@ -67,26 +77,65 @@ impl Sessions {
         };
         let mut groups: BTreeMap<Sha256, Vec<f64>> = BTreeMap::new();
         for arm in [&pair.a, &pair.b] {
-            let known = self.0.get(&arm.key()).map_or(&[][..], Vec::as_slice);
             let usable = |earlier: &&Arm| {
                 let is_earlier = earlier.created_unix_ns < later.created_unix_ns;
                 is_earlier && earlier.run != arm.run && is_alike(earlier, arm)
             };
             // The earlier of the two is a session as well, whether the store has it or not.
             let own = (arm.run != later.run).then_some(arm);
-            let figures = own.into_iter().chain(known.iter().filter(usable));
+            let figures = own
+                .into_iter()
+                .chain(self.arms_of(arm.key()).filter(usable));
             let figures = figures.filter(|earlier| earlier.run != later.run);
-            let logs = figures.take(MOST_SESSIONS);
-            let logs = logs.filter_map(|earlier| earlier.centre(metric));
-            let logs = logs.filter(|centre| *centre > 0.0).map(f64::ln);
-            let logs: Vec<f64> = logs.collect();
+            let logs = logs(figures, metric);
             let group = groups.entry(arm.key()).or_default();
             if group.len() < logs.len() {
                 *group = logs;
             }
         }
-        SessionSpread::of(&groups.into_values().collect::<Vec<_>>())
+        match SessionSpread::of(&groups.into_values().collect::<Vec<_>>()) {
+            unknown @ SessionSpread::Unknown { .. } => {
+                self.spread_of_sentinels(later, metric).unwrap_or(unknown)
+            }
+            known => known,
+        }
     }
+
+    /// What the sentinels of the board tell, before the run that is asked about.
+    fn spread_of_sentinels(&self, later: &Arm, metric: &Metric) -> Option<SessionSpread> {
+        let group = |key: &Sha256| {
+            let usable = |earlier: &&Arm| {
+                earlier.created_unix_ns < later.created_unix_ns && same_board(earlier, later)
+            };
+            logs(self.arms_of(*key).filter(usable), metric)
+        };
+        let groups: Vec<Vec<f64>> = self.sentinels.iter().map(group).collect();
+        match SessionSpread::of_sentinels(&groups) {
+            SessionSpread::Unknown { .. } => None,
+            known => Some(known),
+        }
+    }
+
+    fn arms_of(&self, case: Sha256) -> impl Iterator<Item = &Arm> {
+        self.arms.get(&case).into_iter().flatten()
+    }
+}
+
+/// Logarithms of the figures of sessions, not more than are looked at.
+fn logs<'a>(sessions: impl Iterator<Item = &'a Arm>, metric: &Metric) -> Vec<f64> {
+    let centres = sessions
+        .take(MOST_SESSIONS)
+        .filter_map(|arm| arm.centre(metric));
+    centres
+        .filter(|centre| *centre > 0.0)
+        .map(f64::ln)
+        .collect()
+}
+
+/// Cases that some sweep measured again and again to watch its board.
+fn sentinels(store: &Store) -> Result<BTreeSet<Sha256>, SourceError> {
+    let key = |run: RunRow| run.plan["sentinel"]["case"].as_str()?.parse().ok();
+    Ok(store.runs()?.into_iter().filter_map(key).collect())
 }
 
 fn is_alike(earlier: &Arm, arm: &Arm) -> bool {

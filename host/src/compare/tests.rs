@@ -179,6 +179,45 @@ fn earlier_sessions_take_the_place_of_the_assumption() {
     assert!(table(&comparison).contains("3 earlier sessions"));
 }
 
+/// Sweeps before, of other cases, had a sentinel: it tells how far sessions of this board lie apart.
+#[test]
+fn a_sentinel_tells_the_spread_of_a_case_without_sessions() {
+    let (_dir, mut store) = two_runs(0.015);
+    let mut watched = case();
+    watched.threads.intra = 4;
+    for (run, hour, centre) in [("s1", -3, 29.97), ("s2", -2, 30.03), ("s3", -1, 30.0)] {
+        let mut new = new_run(run, 1_790_000_000_000_000_000 + hour * 3_600_000 * MS);
+        new.plan_json = serde_json::json!({ "sentinel": { "case": SECOND.to_string() } });
+        store.begin_run(&new).unwrap();
+        let watched = NewCase {
+            key: SECOND,
+            match_key: SECOND,
+            ..new_case(&watched)
+        };
+        store.add_case(&run_id(run), &watched).unwrap();
+        let device = crate::store::sample::device();
+        store.put_device(&run_id(run), "local", &device).unwrap();
+        measure(&mut store, run, SECOND, &[centre, centre * 1.0005]);
+    }
+    let comparison = compare(&store, "a", "b", ask(&["p50"]));
+    let Some(SessionSpread::Measured {
+        sessions: 3,
+        sentinel: true,
+        deviation,
+        ..
+    }) = comparison.cells[0].sessions
+    else {
+        panic!("{:?}", comparison.cells[0].sessions);
+    };
+    // Logarithms 0.1 % below, 0.1 % above and in the middle: a deviation of 0.1 %.
+    assert!((deviation - 0.001).abs() < 1e-5, "{deviation}");
+    let shown = table(&comparison);
+    assert!(
+        shown.contains("3 earlier sessions of a sentinel"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn arms_of_one_run_are_paired_by_round() {
     let (_dir, mut store) = new_store();

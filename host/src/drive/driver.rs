@@ -110,7 +110,7 @@ impl<'a, B: Board> Driver<'a, B> {
                     self.away.is_back();
                     Session::new(link, &mut self).run().await
                 }
-                Err(why @ ConnectError::Unreachable { .. }) if self.was_there => {
+                Err(why) if self.was_there && why.is_away() => {
                     self.wait_for(why).await?;
                     Err(Stop::Away)
                 }

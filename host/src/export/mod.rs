@@ -1,9 +1,11 @@
 //! Files made from what is stored. Each format is one exporter of one list.
 
+mod contention;
 mod csv;
 mod dir;
 mod jsonl;
 mod memory;
+mod monitor;
 mod output;
 mod profile;
 
@@ -41,6 +43,8 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &csv::Csv,
     &jsonl::Jsonl,
     &memory::Memory,
+    &contention::Contention,
+    &monitor::Monitor,
 ];
 
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {

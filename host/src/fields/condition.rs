@@ -151,7 +151,7 @@ fn in_unit(text: &str, unit: Unit) -> Option<f64> {
         (Unit::Milliseconds, "us" | "µs") => 1e-3,
         (Unit::Milliseconds, "ms") => 1.0,
         (Unit::Milliseconds, "s") => 1e3,
-        (Unit::Hertz, "Hz") => 1.0,
+        (Unit::Hertz, "Hz" | "fps") => 1.0,
         (Unit::Hertz, "kHz") => 1e3,
         (Unit::Hertz, "MHz") => 1e6,
         (Unit::Bytes, "B") => 1.0,
@@ -162,6 +162,8 @@ fn in_unit(text: &str, unit: Unit) -> Option<f64> {
         (Unit::Bytes, "MB") => 1e6,
         (Unit::Bytes, "GB") => 1e9,
         (Unit::Share, "%") => 0.01,
+        (Unit::Celsius, "C" | "°C") | (Unit::Watts, "W") | (Unit::Joules, "J") => 1.0,
+        (Unit::Watts, "mW") | (Unit::Joules, "mJ") => 1e-3,
         _ => return None,
     };
     let fits = !matches!(unit, Unit::Text | Unit::Flag);

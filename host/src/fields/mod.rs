@@ -3,12 +3,14 @@
 //! One row makes a field known to `explain`, `get`, the JSON of `summary`, its schema and
 //! `docs/fields.md`.
 
+mod board;
 mod clock;
 mod cold;
 pub mod condition;
 mod cost;
 mod environment;
 mod latency;
+mod load;
 mod lookup;
 mod memory;
 mod model;
@@ -56,6 +58,9 @@ pub enum Unit {
     Count,
     /// A part of one.
     Share,
+    Celsius,
+    Watts,
+    Joules,
     /// A number without a unit.
     Figure,
     Text,
@@ -70,7 +75,9 @@ pub const SUBJECTS: &[Subject] = &[
     placement::SUBJECT,
     model::SUBJECT,
     environment::SUBJECT,
+    load::SUBJECT,
     clock::SUBJECT,
+    board::SUBJECT,
     cost::SUBJECT,
     run::SUBJECT,
 ];
@@ -89,6 +96,9 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Count => "count",
             Self::Share => "share of 1",
+            Self::Celsius => "°C",
+            Self::Watts => "W",
+            Self::Joules => "J",
             Self::Figure => "number",
             Self::Text => "text",
             Self::Flag => "true or false",
@@ -98,7 +108,13 @@ impl Unit {
     /// The JSON type of a known value.
     pub const fn json_type(self) -> &'static str {
         match self {
-            Self::Milliseconds | Self::Hertz | Self::Share | Self::Figure => "number",
+            Self::Milliseconds
+            | Self::Hertz
+            | Self::Share
+            | Self::Celsius
+            | Self::Watts
+            | Self::Joules
+            | Self::Figure => "number",
             Self::Bytes | Self::Count => "integer",
             Self::Text => "string",
             Self::Flag => "boolean",

@@ -21,6 +21,9 @@ fn names_are_unique_snake_case_with_the_unit_last() {
             Unit::Bytes => "_bytes",
             Unit::Count => "_count",
             Unit::Share => "_share",
+            Unit::Celsius => "_c",
+            Unit::Watts => "_w",
+            Unit::Joules => "_j",
             Unit::Figure | Unit::Text | Unit::Flag => "",
         };
         assert!(field.name.ends_with(ending), "{}", field.name);

@@ -6,7 +6,8 @@ use crate::store::rows::FactRow;
 use crate::summary::{is_lasting, subject_of, suspended, wall_step};
 use crate::view::RepeatView;
 
-use super::{Evidence, Hit, Level, Rule};
+use super::{Evidence, Hit, Level, Rule, clocks, load};
+use crate::ui::units;
 
 /// A clock that moved by more than this share under a governor that holds it.
 const CLOCK_MOVED: f64 = 0.02;
@@ -28,7 +29,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "throttled",
         level: Level::Invalid,
-        meaning: "The board lowered its highest allowed clock between the begin and the end of a repeat.",
+        meaning: "The board was held back: its highest allowed clock fell between the begin and the end of a repeat, or within the window a device that cools by slowing down was at work, or the processor or a power rail counted a slow-down.",
         check: throttled,
     },
     Rule {
@@ -46,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "steal_time",
         level: Level::Warning,
-        meaning: "A hypervisor took more than 1 % of a CPU's time while the repeat ran.",
+        meaning: "A hypervisor took more than 0.5 % of a CPU's time from the measured CPUs within the window, or, where that was not watched, more than 1 % from the board while the repeat ran.",
         check: steal_time,
     },
     Rule {
@@ -90,6 +91,7 @@ fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
         changes
             .filter(Change::is_throttling)
             .map(|change| change.hit(repeat))
+            .chain(clocks::throttled(repeat))
             .collect()
     };
     e.counting().flat_map(of_repeat).collect()
@@ -98,14 +100,16 @@ fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
 /// How the board was held back during a repeat; none when it was not, or when that is not known.
 pub(crate) fn throttling(repeat: &RepeatView) -> Option<String> {
     let mut changes = changes(repeat).into_iter();
-    changes.find(Change::is_throttling).map(|change| {
+    let told = changes.find(Change::is_throttling).map(|change| {
         let Change {
             name,
             before,
             after,
         } = change;
         format!("{name} was {before} and then {after}")
-    })
+    });
+    let seen = || clocks::throttled(repeat).into_iter().next();
+    told.or_else(|| seen().map(|hit| hit.text))
 }
 
 fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {
@@ -162,6 +166,14 @@ fn load_high(e: &Evidence<'_>) -> Vec<Hit> {
 
 fn steal_time(e: &Evidence<'_>) -> Vec<Hit> {
     let stolen = |repeat: &RepeatView| -> Option<Hit> {
+        if let Some(share) = load::stolen(repeat) {
+            let text = format!(
+                "a hypervisor took {} of a CPU from the measured CPUs",
+                units::percent(share)
+            );
+            let hit = || Hit::of(repeat, text).figure("share_of_one_cpu", share);
+            return (share > load::STOLEN).then(hit);
+        }
         let (start, end) = (repeat.row.start.as_ref()?, repeat.row.end.as_ref()?);
         let ticks = |facts: &[FactRow]| value_of(facts, "steal_ticks")?.parse::<f64>().ok();
         let taken = (ticks(&end.environment)? - ticks(&start.environment)?) / TICKS;

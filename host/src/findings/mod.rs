@@ -2,12 +2,16 @@
 //!
 //! One row of `RULES` makes a rule known to `summary`, to its JSON and to `docs/findings.md`.
 
+mod clocks;
 mod environment;
+mod load;
 mod outcome;
 mod outputs;
 mod page;
 mod placement;
+mod stress;
 pub mod sweep;
+mod telemetry;
 mod tool;
 mod window;
 
@@ -21,6 +25,7 @@ use crate::summary::CaseSummary;
 use crate::view::{CaseView, RepeatView};
 
 pub(crate) use environment::throttling;
+pub(crate) use load::foreign_share;
 pub use page::page;
 pub use window::CORRELATED;
 
@@ -85,9 +90,13 @@ const RULES: &[&[Rule]] = &[
     placement::RULES,
     window::RULES,
     environment::RULES,
+    clocks::RULES,
+    load::RULES,
     outputs::RULES,
+    stress::RULES,
     sweep::RULES,
     tool::RULES,
+    telemetry::RULES,
 ];
 
 /// All findings of a case, the gravest first, in the order of the rules within a level.
@@ -162,6 +171,13 @@ impl Hit {
         self.span = Some((from, to));
         self
     }
+}
+
+/// CPUs that the worker was bound to in the window.
+pub(crate) fn measured_cpus(repeat: &RepeatView) -> impl Iterator<Item = u16> + '_ {
+    let last = repeat.row.placements.last();
+    last.into_iter()
+        .flat_map(|placement| placement.wanted.iter().copied())
 }
 
 impl Evidence<'_> {

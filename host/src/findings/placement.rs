@@ -4,6 +4,7 @@ use crate::store::rows::{MomentRow, PlacementRow, ShapeRow};
 use crate::summary::PlacementSeen;
 use crate::view::RepeatView;
 
+use super::clocks::is_clock;
 use super::{Evidence, Hit, Level, Rule};
 
 pub(super) const RULES: &[Rule] = &[
@@ -142,7 +143,10 @@ fn threads_share_cpus(e: &Evidence<'_>) -> Vec<Hit> {
 }
 
 fn effective_differs(e: &Evidence<'_>) -> Vec<Hit> {
-    let settings = e.summary.settings.iter().filter_map(|setting| {
+    // Held clocks have a rule of their own.
+    let settings = e.summary.settings.iter();
+    let settings = settings.filter(|setting| !is_clock(&setting.name));
+    let settings = settings.filter_map(|setting| {
         let (asked, found) = (setting.requested.as_ref()?, setting.observed.as_ref()?);
         let text = format!("{} is {found}, {asked} was asked for", setting.name);
         let hit = Hit::new(text)

@@ -8,13 +8,14 @@ use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::repeat::{
     Moment, Outcome, OutputCheck, Placement, Stage, TextEvent, ThreadPlace,
 };
+use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::Record;
 
 use crate::golden;
 use crate::store::rows::FindingRow;
-use crate::store::sample::{MS, add_run, end, new_store, repeat, run_id};
+use crate::store::sample::{MS, add_run, end, new_store, repeat, run_id, watched};
 use crate::summary::summarise;
 use crate::summary::tests::{hand_worked, view, view_of};
 use crate::view::CaseView;
@@ -173,6 +174,46 @@ fn many_outliers_are_a_note() {
     let found = summarise(&view_of(&repeat(&trials))).findings;
     let outliers = found.iter().find(|f| f.code == "outliers").unwrap();
     assert_eq!(outliers.figures["high"], 20);
+    let farthest = outliers.figures["farthest"].as_array().unwrap();
+    assert_eq!(farthest.len(), 5);
+    // The longest of every fiftieth trial, five times as long as it was.
+    let longest = trials.iter().max().unwrap();
+    let at = trials.iter().position(|t| t == longest).unwrap();
+    assert_eq!(farthest[0]["measured_trial"], at);
+    assert_eq!(farthest[0]["latency_ms"], *longest as f64 / 1e6);
+}
+
+#[test]
+fn two_groups_of_latencies_are_told_within_a_repeat_and_between_repeats() {
+    // Three of ten trials take half as long again.
+    let slow_at_times = |i: usize| if i * 7 % 10 < 3 { 3 } else { 2 };
+    let two: Vec<i64> = quiet()
+        .iter()
+        .enumerate()
+        .map(|(i, t)| t * slow_at_times(i) / 2)
+        .collect();
+    let found = summarise(&view_of(&repeat(&two))).findings;
+    let bimodal = found.iter().find(|f| f.code == "bimodal").unwrap();
+    assert_eq!((bimodal.repeat, bimodal.level), (Some(0), Level::Warning));
+    let figure = |name: &str| bimodal.figures[name].as_f64().unwrap();
+    assert!((figure("upper_share") - 0.3).abs() < 0.02, "{bimodal:?}");
+    assert!((figure("high_ms") / figure("low_ms") - 1.5).abs() < 0.02);
+
+    // Every repeat is quiet in itself, and every second one is slower by a half.
+    let (_dir, mut store) = new_store();
+    add_run(&store, "a");
+    for n in 0..4 {
+        let trials: Vec<i64> = quiet()
+            .iter()
+            .map(|t| if n % 2 == 1 { t * 3 / 2 } else { *t })
+            .collect();
+        let key = crate::store::sample::key("a", n, 0);
+        crate::store::sample::deliver(&mut store, key, &repeat(&trials)).unwrap();
+    }
+    let found = summarise(&view(&store)).findings;
+    let bimodal = found.iter().find(|f| f.code == "bimodal").unwrap();
+    assert_eq!(bimodal.repeat, None);
+    assert!(bimodal.text.contains("repeats lie in two groups"));
 }
 
 #[test]
@@ -405,4 +446,186 @@ fn the_gravest_come_first() {
     });
     let codes: Vec<_> = found.iter().map(|f| f.code).collect();
     assert_eq!(codes, ["throttled", "no_spare_cpu"]);
+}
+
+/// A quiet repeat with one channel more; the window lies between 100 and about 2 105 ms.
+fn with_channels(channels: &[(&str, &str, &[(i64, Option<i64>)])]) -> Vec<Finding> {
+    after(|records| {
+        for (id, (name, unit, cells)) in channels.iter().enumerate() {
+            for record in watched(id as u16, name, unit, cells) {
+                before_the_end(records, record);
+            }
+        }
+    })
+}
+
+/// From the first of these to the second over the window and beyond.
+fn from_to(first: i64, last: i64) -> [(i64, Option<i64>); 3] {
+    let middle = first + (last - first) / 2;
+    [(0, Some(first)), (1500, Some(middle)), (3000, Some(last))]
+}
+
+#[test]
+fn cooling_that_slows_is_invalid_and_a_fan_is_not() {
+    let state = from_to(0, 2);
+    let throttled = only(with_channels(&[(
+        "cool.thermal_cpufreq_0.state",
+        "steps",
+        &state,
+    )]));
+    assert_eq!(
+        (throttled.code, throttled.level),
+        ("throttled", Level::Invalid)
+    );
+    assert_eq!(
+        with_channels(&[("cool.pwm_fan.state", "steps", &state)]),
+        []
+    );
+    assert_eq!(
+        with_channels(&[("cool.tcc_offset.state", "steps", &state)]),
+        []
+    );
+    let idle = from_to(0, 0);
+    assert_eq!(
+        with_channels(&[("cool.processor.state", "steps", &idle)]),
+        []
+    );
+}
+
+#[test]
+fn slow_downs_that_are_counted_are_invalid() {
+    for name in ["cpu.0.throttles", "power.over_current.3"] {
+        let found = only(with_channels(&[(name, "count", &from_to(5, 17))]));
+        assert_eq!(found.code, "throttled", "{name}");
+        assert_eq!(
+            with_channels(&[(name, "count", &from_to(5, 5))]),
+            [],
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_clock_of_the_measured_cpus_that_moves_is_told() {
+    let moved = [(200, Some(1_000_000_000)), (1900, Some(3_000_000_000))];
+    let held = from_to(3_000_000_000, 3_000_000_000);
+    let ramp = with_channels(&[
+        ("cpu.policy0.freq", "hz", &moved),
+        ("cpu.policy4.freq", "hz", &held),
+    ]);
+    assert_eq!(only(ramp).code, "clock_ramp");
+    // The worker is bound to CPUs 2 and 3: another cluster's clock is its own affair.
+    let other = with_channels(&[
+        ("cpu.policy0.freq", "hz", &held),
+        ("cpu.policy4.freq", "hz", &moved),
+    ]);
+    assert_eq!(other, []);
+    let memory = with_channels(&[("devfreq.dmc.freq", "hz", &moved)]);
+    assert_eq!(only(memory).code, "clock_ramp");
+}
+
+#[test]
+fn others_on_the_measured_cpus_are_told_with_their_share() {
+    // Over 3 s: CPUs 2 and 3 busy for 5.4 s together, the worker had 4.8 s: 0.2 of a CPU is others'.
+    let cpus = [
+        ("cpu.2.busy", "ns", &from_to(0, 2_700_000_000)[..]),
+        ("cpu.3.busy", "ns", &from_to(0, 2_700_000_000)[..]),
+    ];
+    let worker = from_to(0, 4_800_000_000);
+    let found = with_channels(&[cpus[0], cpus[1], ("worker.cpu", "ns", &worker)]);
+    let found = only(found);
+    assert_eq!(found.code, "foreign_load");
+    let share = found.figures["share_of_one_cpu"].as_f64().unwrap();
+    assert!((share - 0.2).abs() < 1e-6, "{share}");
+    let all = from_to(0, 5_400_000_000);
+    assert_eq!(
+        with_channels(&[cpus[0], cpus[1], ("worker.cpu", "ns", &all)]),
+        []
+    );
+    assert_eq!(
+        with_channels(&[cpus[0], ("worker.cpu", "ns", &worker)]),
+        [],
+        "half is not known"
+    );
+}
+
+#[test]
+fn waiting_and_stolen_time_are_told() {
+    let much = from_to(0, 300_000_000);
+    let little = from_to(0, 3_000_000);
+    let found = only(with_channels(&[("worker.run_delay", "ns", &much)]));
+    assert_eq!(
+        (found.code, found.level),
+        ("run_queue_delay", Level::Warning)
+    );
+    assert_eq!(with_channels(&[("worker.run_delay", "ns", &little)]), []);
+    let stolen = with_channels(&[("cpu.2.steal", "ns", &much), ("cpu.3.steal", "ns", &little)]);
+    assert_eq!(only(stolen).code, "steal_time");
+}
+
+#[test]
+fn memory_that_runs_out_is_told() {
+    let gib = 1 << 30;
+    let total = from_to(8 * gib, 8 * gib);
+    let low = from_to(gib / 4, gib / 4);
+    let found = with_channels(&[
+        ("mem.available", "bytes", &low),
+        ("mem.total", "bytes", &total),
+    ]);
+    assert_eq!(only(found).code, "memory_near_full");
+    let found = with_channels(&[("mem.swapped_out", "pages", &from_to(0, 900))]);
+    assert_eq!(only(found).code, "swapping");
+    let window = [(200, Some(gib)), (1900, Some(2 * gib))];
+    let found = with_channels(&[("worker.rss", "bytes", &window)]);
+    assert_eq!(only(found).code, "memory_growth");
+}
+
+#[test]
+fn what_cannot_be_believed_of_the_watching_is_told() {
+    let steady: Vec<(i64, Option<i64>)> = (0..400).map(|i| (i * 100, Some(41_000))).collect();
+    let found = with_channels(&[("therm.cpu.temp", "millicelsius", &steady)]);
+    assert_eq!(only(found).code, "sensor_dead");
+    let fell = [(0, Some(9)), (1500, Some(2)), (3000, Some(5))];
+    let found = with_channels(&[("cpu.0.throttles", "count", &fell)]);
+    assert_eq!(only(found).code, "counter_wrapped");
+    for code in [
+        "sampler_slowed",
+        "telemetry_thinned",
+        "channel_lost",
+        "sampler_wedged",
+    ] {
+        let found = only(after(|r| before_the_end(r, event(code))));
+        let told = match code {
+            "sampler_slowed" => "sampler_over_budget",
+            code => code,
+        };
+        assert_eq!(found.code, told);
+    }
+}
+
+#[test]
+fn a_repeat_that_should_have_been_watched_and_was_not_is_told() {
+    let mut view = view_of(&repeat(&quiet()));
+    assert_eq!(codes(&view), [] as [&str; 0]);
+    view.entry.rules = view.entry.rules.clone().watched(TelemetryMode::Normal);
+    assert_eq!(codes(&view), ["not_watched"]);
+}
+
+#[test]
+fn a_governor_that_may_move_is_told() {
+    let found = after(|records| {
+        for record in records {
+            let facts = match record {
+                Record::Start(start) => &mut start.environment,
+                Record::End(end) => &mut end.environment,
+                _ => continue,
+            };
+            let governor = facts
+                .iter_mut()
+                .find(|f| f.name == "governor.policy0")
+                .unwrap();
+            governor.value = edgedyno_shared::device::Reading::Ok("schedutil".into());
+        }
+    });
+    assert_eq!(only(found).code, "governor_not_fixed");
 }

@@ -5,7 +5,7 @@
 
 mod tensors;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::{RunId, Sha256};
@@ -28,6 +28,7 @@ pub fn compare(
     references: &[Sha256],
     tolerance: Tolerance,
 ) -> Result<Vec<(Option<Sha256>, FindingRow)>> {
+    let references: BTreeSet<&Sha256> = references.iter().collect();
     let mut findings = Vec::new();
     for group in groups(&store.cases(run)?) {
         let chosen = group.iter().find(|case| references.contains(&case.key));

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::{RunId, Sha256};
-use edgedyno_shared::order::{ColdStart, Limits, OrderKey, OutputWish, Pass, RepeatOrder, Rules};
+use edgedyno_shared::order::{
+    ColdStart, Limits, OrderKey, OutputWish, Pass, Preparation, RepeatOrder, Rules,
+};
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::axes::case_key;
@@ -23,6 +25,7 @@ pub struct Conduct {
     pub cold: ColdStart,
     pub outputs: OutputWish,
     pub telemetry: TelemetryMode,
+    pub preparation: Preparation,
     /// Decides the order of the cases within each round.
     pub seed: u64,
 }
@@ -151,7 +154,9 @@ impl StaticPlan {
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
             outputs,
+            load: self.schedule.load_of(&self.cases[slot.case as usize].1),
             telemetry: self.conduct.telemetry,
+            preparation: self.conduct.preparation.clone(),
         }
     }
 
@@ -227,15 +232,23 @@ fn lay_out(cases: &[(Sha256, Case)], conduct: &Conduct, schedule: &Schedule) -> 
     let slots = schedule
         .order
         .lay_out(cases.len() as u32, rounds, conduct.seed);
-    let Some(sentinel) = schedule.sentinel else {
-        return slots;
-    };
-    let at = cases.iter().position(|(key, _)| *key == sentinel.case);
-    match at {
-        Some(at) => schedule::watch(slots, at as u32, sentinel.every, rounds),
-        // It is measured on another board.
+    // A case that is not there is measured on another board.
+    let position = |case: Sha256| cases.iter().position(|(key, _)| *key == case);
+    let sentinel = schedule.sentinel;
+    let sentinel = sentinel.and_then(|sentinel| Some((position(sentinel.case)?, sentinel.every)));
+    let mut slots = match sentinel {
+        Some((at, every)) => schedule::watch(slots, at as u32, every, rounds),
         None => slots,
+    };
+    let recovery = schedule.recovery;
+    if let Some((recovery, at)) = recovery.and_then(|r| Some((r, position(r.case)?))) {
+        let case = at as u32;
+        let of_case = slots.iter().filter(|slot| slot.case == case);
+        let from = of_case.map(|slot| slot.repeat + 1).max().unwrap_or(0);
+        let more = (from..from + recovery.repeats).map(|repeat| Slot { case, repeat });
+        slots.extend(more);
     }
+    slots
 }
 
 impl Planner for StaticPlan {
@@ -346,6 +359,7 @@ pub(crate) mod tests {
                 reference: Vec::new(),
             },
             telemetry: TelemetryMode::Normal,
+            preparation: Preparation::default(),
             seed,
         }
     }

@@ -1,6 +1,8 @@
 //! What `--optimize` looks for: `max rate where p99 <= 33ms`.
 
 use super::figures::CaseFigures;
+use crate::fields::condition::{Condition, Op};
+use crate::fields::{Field, Unit, find_for_condition};
 use crate::stats::{bound, interval, mean};
 
 /// A figure to make as large or small as it goes, under conditions.
@@ -10,7 +12,7 @@ pub struct Goal {
     pub text: String,
     pub sense: Sense,
     pub objective: Figure,
-    pub conditions: Vec<Condition>,
+    pub limits: Vec<Limit>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +30,9 @@ pub enum Figure {
     Quantile(f64),
 }
 
-/// `p99 <= 33ms`, with the value in nanoseconds or hertz.
+/// A condition that a search can judge as it goes: `p99 <= 33ms`, in nanoseconds or hertz.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Condition {
+pub struct Limit {
     pub text: String,
     pub figure: Figure,
     pub at_most: bool,
@@ -47,16 +49,16 @@ pub enum Judgement {
     Undecided(String),
 }
 
-/// Names of figures, short and as fields.
-const FIGURES: [(&str, &str, Figure); 8] = [
-    ("rate", "rate_hz", Figure::Rate),
-    ("mean", "latency_mean_ms", Figure::Mean),
-    ("p50", "latency_p50_ms", Figure::Quantile(0.5)),
-    ("p90", "latency_p90_ms", Figure::Quantile(0.9)),
-    ("p95", "latency_p95_ms", Figure::Quantile(0.95)),
-    ("p99", "latency_p99_ms", Figure::Quantile(0.99)),
-    ("p99.9", "latency_p99_9_ms", Figure::Quantile(0.999)),
-    ("p99.99", "latency_p99_99_ms", Figure::Quantile(0.9999)),
+/// Fields that figures stand for.
+const FIGURES: [(&str, Figure); 8] = [
+    ("rate_hz", Figure::Rate),
+    ("latency_mean_ms", Figure::Mean),
+    ("latency_p50_ms", Figure::Quantile(0.5)),
+    ("latency_p90_ms", Figure::Quantile(0.9)),
+    ("latency_p95_ms", Figure::Quantile(0.95)),
+    ("latency_p99_ms", Figure::Quantile(0.99)),
+    ("latency_p99_9_ms", Figure::Quantile(0.999)),
+    ("latency_p99_99_ms", Figure::Quantile(0.9999)),
 ];
 
 impl Goal {
@@ -77,20 +79,20 @@ impl Goal {
         if words.next().is_some() {
             return Err(needed());
         }
-        let conditions = conditions.into_iter().map(Condition::parse);
+        let limits = conditions.into_iter().map(Limit::parse);
         Ok(Self {
             text: text.trim().to_owned(),
             sense,
             objective,
-            conditions: conditions.collect::<Result<_, _>>()?,
+            limits: limits.collect::<Result<_, _>>()?,
         })
     }
 
     /// Whether all conditions hold; one that fails decides.
     pub fn judge(&self, figures: &CaseFigures) -> Judgement {
         let mut undecided = None;
-        for condition in &self.conditions {
-            match condition.judge(figures) {
+        for limit in &self.limits {
+            match limit.judge(figures) {
                 Judgement::Fails => return Judgement::Fails,
                 Judgement::Undecided(why) => undecided = undecided.or(Some(why)),
                 Judgement::Holds => {}
@@ -126,18 +128,17 @@ impl Goal {
 
 impl Figure {
     fn parse(name: &str) -> Result<Self, String> {
-        let found = FIGURES
-            .iter()
-            .find(|(short, field, _)| name == *short || name == *field);
-        found.map(|(_, _, figure)| *figure).ok_or_else(|| {
-            let names: Vec<&str> = FIGURES.iter().map(|(short, ..)| *short).collect();
-            match crate::near::matches(name, names.iter().copied()).first() {
-                Some(near) => format!("there is no figure `{name}`; did you mean {near}?"),
-                None => format!(
-                    "there is no figure `{name}`; it is one of {}",
-                    names.join(", ")
-                ),
-            }
+        let field = find_for_condition(name).map_err(|why| format!("{why}: {}", why.hint()))?;
+        Self::of(field)
+    }
+
+    /// Only what is known of a case while the sweep goes on can be searched by.
+    fn of(field: &Field) -> Result<Self, String> {
+        let found = FIGURES.iter().find(|(name, _)| *name == field.name);
+        found.map(|(_, figure)| *figure).ok_or_else(|| {
+            let names: Vec<&str> = FIGURES.iter().map(|(name, _)| *name).collect();
+            let (name, all) = (field.name, names.join(", "));
+            format!("{name} cannot be searched by; it is one of {all}")
         })
     }
 
@@ -154,24 +155,30 @@ impl Figure {
     }
 }
 
-impl Condition {
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let needed = || format!("`{text}` is no condition; one such as p99 <= 33ms is needed");
-        let at = text.find(['<', '>']).ok_or_else(needed)?;
-        let figure = Figure::parse(text[..at].trim())?;
-        let at_most = text[at..].starts_with('<');
-        let value = text[at + 1..].strip_prefix('=').unwrap_or(&text[at + 1..]);
-        let value = match figure {
-            Figure::Rate => hertz(value.trim()),
-            Figure::Mean | Figure::Quantile(_) => nanoseconds(value.trim()),
+impl Limit {
+    fn parse(text: &str) -> Result<Self, String> {
+        let condition = Condition::parse(text)?;
+        let to_base = match condition.field.unit {
+            Unit::Milliseconds => 1e6,
+            _ => 1.0,
         };
-        Ok(Self {
-            text: text.to_owned(),
-            figure,
+        let at_most = match condition.op {
+            Op::AtMost | Op::Below => true,
+            Op::AtLeast | Op::Above => false,
+            Op::Equal | Op::NotEqual => {
+                return Err(format!("`{condition}` is no limit; <= or >= makes one"));
+            }
+        };
+        let limit = Self {
+            figure: Figure::of(condition.field)?,
             at_most,
-            value: value.ok_or_else(needed)?,
-        })
+            value: condition.value * to_base,
+            text: condition.text,
+        };
+        match limit.value > 0.0 {
+            true => Ok(limit),
+            false => Err(format!("`{}`: a limit is above 0", limit.text)),
+        }
     }
 
     /// A latency at most so long holds by its bound and not by its point.
@@ -235,35 +242,6 @@ impl Condition {
     }
 }
 
-/// `33ms`; milliseconds without a unit, as the fields have them.
-fn nanoseconds(text: &str) -> Option<f64> {
-    let units = [
-        ("ns", 1.0),
-        ("us", 1e3),
-        ("µs", 1e3),
-        ("ms", 1e6),
-        ("s", 1e9),
-    ];
-    quantity(text, &units, 1e6)
-}
-
-fn hertz(text: &str) -> Option<f64> {
-    quantity(
-        text,
-        &[("kHz", 1e3), ("Hz", 1.0), ("/s", 1.0), ("fps", 1.0)],
-        1.0,
-    )
-}
-
-fn quantity(text: &str, units: &[(&str, f64)], usual: f64) -> Option<f64> {
-    let unit = units
-        .iter()
-        .find_map(|(unit, size)| Some((text.strip_suffix(unit)?, *size)));
-    let (number, size) = unit.unwrap_or((text, usual));
-    let number: f64 = number.trim().parse().ok()?;
-    (number.is_finite() && number > 0.0).then_some(number * size)
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::figures::QuantileFigure;
@@ -292,14 +270,14 @@ pub(super) mod tests {
     fn a_goal_is_read() {
         let goal = Goal::parse("max rate where p99 <= 33ms and rate >= 10").unwrap();
         assert_eq!((goal.sense, goal.objective), (Sense::Max, Figure::Rate));
-        assert_eq!(goal.conditions[0].value, 33e6);
-        assert_eq!(goal.conditions[1].value, 10.0);
-        assert!(!goal.conditions[1].at_most);
+        assert_eq!(goal.limits[0].value, 33e6);
+        assert_eq!(goal.limits[1].value, 10.0);
+        assert!(!goal.limits[1].at_most);
         assert_eq!(
             Goal::parse("min latency_p99_ms").unwrap().objective,
             Figure::Quantile(0.99)
         );
-        assert_eq!(Condition::parse("p50<500us").unwrap().value, 5e5);
+        assert_eq!(Limit::parse("p50 < 500us").unwrap().value, 5e5);
         for wrong in [
             "",
             "rate",
@@ -308,20 +286,21 @@ pub(super) mod tests {
             "max speed",
             "max rate where p99",
             "max rate where p99 <= fast",
+            "max rate where p99 == 3ms",
+            "max rate where p99 <= 0ms",
+            "max rate where rss_peak_bytes <= 1MiB",
+            "max run_id",
         ] {
             assert!(Goal::parse(wrong).is_err(), "{wrong}");
         }
-        assert!(
-            Goal::parse("max rte")
-                .unwrap_err()
-                .contains("did you mean rate?")
-        );
+        let slip = Goal::parse("max rate_h").unwrap_err();
+        assert!(slip.contains("did you mean rate_hz"), "{slip}");
     }
 
     #[test]
     fn a_condition_is_judged_on_the_bound_and_not_on_the_point() {
-        let condition = Condition::parse("p99 <= 33ms").unwrap();
-        let judge = |p99, bound| condition.judge(&figures(&[1.0], p99, bound));
+        let limit = Limit::parse("p99 <= 33ms").unwrap();
+        let judge = |p99, bound| limit.judge(&figures(&[1.0], p99, bound));
         assert_eq!(judge(30.0, Some(32.0)), Judgement::Holds);
         assert_eq!(judge(34.0, Some(36.0)), Judgement::Fails);
         assert!(matches!(judge(30.0, Some(34.0)), Judgement::Undecided(_)));
@@ -332,8 +311,8 @@ pub(super) mod tests {
     /// 662 independent trials are the least for p99: with 100 it takes 6.6 times as many.
     #[test]
     fn what_is_undecided_says_what_it_takes() {
-        let condition = Condition::parse("p99 <= 33ms").unwrap();
-        let Judgement::Undecided(why) = condition.judge(&figures(&[1.0], 30.0, None)) else {
+        let limit = Limit::parse("p99 <= 33ms").unwrap();
+        let Judgement::Undecided(why) = limit.judge(&figures(&[1.0], 30.0, None)) else {
             panic!("decided without a bound");
         };
         assert!(
@@ -344,8 +323,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_rate_is_judged_by_its_interval_over_repeats() {
-        let condition = Condition::parse("rate >= 100").unwrap();
-        let judge = |rates: &[f64]| condition.judge(&figures(rates, 1.0, None));
+        let limit = Limit::parse("rate >= 100").unwrap();
+        let judge = |rates: &[f64]| limit.judge(&figures(rates, 1.0, None));
         assert_eq!(judge(&[110.0, 111.0, 112.0]), Judgement::Holds);
         assert_eq!(judge(&[90.0, 90.5, 91.0]), Judgement::Fails);
         assert!(matches!(judge(&[90.0, 110.0]), Judgement::Undecided(_)));

@@ -4,6 +4,7 @@ pub mod answer;
 pub mod axes;
 pub mod backend;
 pub mod check;
+pub mod condition;
 pub mod feed;
 pub mod figures;
 pub mod fixed;

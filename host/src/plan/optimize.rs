@@ -172,7 +172,9 @@ impl OptimizePlan {
             limits: self.conduct.limits.clone(),
             cold: self.conduct.cold,
             outputs,
+            load: self.schedule.load_of(&self.cases[at].1),
             telemetry: self.conduct.telemetry,
+            preparation: self.conduct.preparation.clone(),
         }
     }
 }

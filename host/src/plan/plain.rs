@@ -4,7 +4,7 @@ use edgedyno_shared::case::{
     Case, Condition, Generator, InputPolicy, InputSource, InputSpec, Io, ModelRef, Scenario,
     Threads,
 };
-use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Rules};
+use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Preparation, Rules};
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 
@@ -55,6 +55,7 @@ pub fn conduct(repeats: u32, rules: Rules, seed: u64) -> Conduct {
             reference: Vec::new(),
         },
         telemetry: TelemetryMode::Normal,
+        preparation: Preparation::default(),
         seed,
     }
 }

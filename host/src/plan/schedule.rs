@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::load::Load;
+use edgedyno_shared::units::Nanos;
 
 use super::axes::axes;
+use super::condition::{Ceilings, Condition, SETTLE};
 use super::shuffle::shuffle;
 
 /// What a plan has beside its cases and rules.
@@ -24,6 +27,29 @@ pub struct Schedule {
     pub stop_on_oom: Vec<String>,
     /// Outputs of each case's first repeat are kept, to be compared.
     pub keeps_outputs: bool,
+    /// More repeats of a case behind all others, to see whether the board is what it was.
+    pub recovery: Option<Recovery>,
+    /// What shares of a stressor's maximum refer to.
+    pub ceilings: Ceilings,
+    /// How long a load runs before warm-up begins; none takes the usual time.
+    pub settle: Option<Nanos>,
+}
+
+impl Schedule {
+    /// What the condition of a case stands for; without its calibration none, which the agent refuses.
+    pub(super) fn load_of(&self, case: &Case) -> Load {
+        let condition = Condition::parse(&case.condition.0).unwrap_or_default();
+        let settle = self.settle.unwrap_or(SETTLE);
+        let load = condition.load(&case.board, &self.ceilings, settle);
+        load.unwrap_or_default()
+    }
+}
+
+/// Repeats of one case at the end of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovery {
+    pub case: Sha256,
+    pub repeats: u32,
 }
 
 /// The order of repeats.
@@ -144,7 +170,7 @@ pub(super) fn smaller(cases: &[(Sha256, Case)], along: &[String]) -> Vec<Vec<u32
 }
 
 /// How large a value of an axis is: a number, or the product of dimensions.
-fn size(value: &str) -> Option<f64> {
+pub fn size(value: &str) -> Option<f64> {
     let numbers = value.split('x').map(|part| part.parse::<f64>().ok());
     numbers.product()
 }

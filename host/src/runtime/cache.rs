@@ -99,6 +99,11 @@ impl Cache {
         Self { root }
     }
 
+    /// What is kept for boards of another architecture, apart from this machine's.
+    pub(super) fn for_boards(&self, architecture: &str) -> Self {
+        Self::at(self.root.join("boards").join(architecture))
+    }
+
     /// The folder all versions of all packages are in.
     pub fn runtimes(&self) -> PathBuf {
         self.root.join("runtimes")
@@ -111,6 +116,18 @@ impl Cache {
 
     pub(super) fn folder(&self, package: &str, version: &str) -> PathBuf {
         self.runtimes().join(package).join(version)
+    }
+
+    /// The library of an installation and what stands beside it, each with its hash.
+    pub fn files(&self, installed: &Installed) -> Result<Vec<(PathBuf, Digest)>, RuntimeError> {
+        let folder = self.folder(&installed.package, &installed.version);
+        let note = read_note(&folder)
+            .map_err(|why| RuntimeError::cache(&folder)(std::io::Error::other(why)))?;
+        Ok(note
+            .files
+            .into_iter()
+            .map(|file| (folder.join(file.name), file.sha256))
+            .collect())
     }
 
     /// Everything in the cache, by package, newest version first; nothing when there is no cache.

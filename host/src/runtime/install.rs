@@ -47,6 +47,8 @@ pub struct Installer {
     pub architecture: String,
     /// The interpreter whose pip is used.
     pub python: PathBuf,
+    /// Platforms in pip's words, the best first; none for this machine.
+    pub platforms: Vec<String>,
 }
 
 impl Installer {
@@ -56,6 +58,18 @@ impl Installer {
             cache,
             architecture: std::env::consts::ARCH.to_owned(),
             python: PathBuf::from("python3"),
+            platforms: Vec::new(),
+        }
+    }
+
+    /// Into the part of `cache` that is for boards of an architecture, with a glibc of `2.minor` (2.17 when
+    /// it is not known).
+    pub fn for_board(cache: &Cache, architecture: &str, minor: Option<u16>) -> Self {
+        Self {
+            cache: cache.for_boards(architecture),
+            architecture: architecture.to_owned(),
+            python: PathBuf::from("python3"),
+            platforms: platforms(architecture, minor.unwrap_or(17)),
         }
     }
 
@@ -84,7 +98,13 @@ impl Installer {
         }
         progress(Step::Downloading(spec.clone()));
         let download = self.temporary()?;
-        let wheel = pip::download(&self.python, spec, &download.path, progress)?;
+        let wheel = pip::download(
+            &self.python,
+            spec,
+            &self.platforms,
+            &download.path,
+            progress,
+        )?;
         let opened = Wheel::open(&wheel)?;
         if opened.package != spec.package() {
             let why = format!("it calls itself {:?}", opened.package);
@@ -306,6 +326,18 @@ impl Installer {
         fs::create_dir_all(&path).map_err(RuntimeError::cache(&path))?;
         Ok(Temporary { path })
     }
+}
+
+/// The tags of wheels that such a board can use (PEP 600), those of the newest glibc first.
+fn platforms(architecture: &str, minor: u16) -> Vec<String> {
+    let machine = match architecture {
+        "arm" => "armv7l",
+        other => other,
+    };
+    let newest_first = (17..=minor).rev();
+    newest_first
+        .map(|minor| format!("manylinux_2_{minor}_{machine}"))
+        .collect()
 }
 
 /// Before the number of the process that made it.

@@ -30,7 +30,7 @@ pub(super) fn check_architecture(path: &Path, needed: &str) -> Result<(), Runtim
     file.take(20)
         .read_to_end(&mut head)
         .map_err(RuntimeError::read(path))?;
-    let found = elf_architecture(&head).ok_or(RuntimeError::NotALibrary {
+    let found = architecture_of(&head).ok_or(RuntimeError::NotALibrary {
         path: path.to_owned(),
         why: "it has no ELF header",
     })?;
@@ -45,7 +45,7 @@ pub(super) fn check_architecture(path: &Path, needed: &str) -> Result<(), Runtim
 }
 
 /// `e_machine` of the ELF header (gABI chapter 4), in the words of `std::env::consts::ARCH`.
-fn elf_architecture(head: &[u8]) -> Option<String> {
+pub fn architecture_of(head: &[u8]) -> Option<String> {
     let (Some(b"\x7fELF"), Some(&order), Some(machine)) =
         (head.get(..4), head.get(5), head.get(18..20))
     else {
@@ -135,10 +135,10 @@ mod tests {
             head[18] = machine;
             head
         };
-        assert_eq!(elf_architecture(&header(62)).unwrap(), "x86_64");
-        assert_eq!(elf_architecture(&header(183)).unwrap(), "aarch64");
-        assert_eq!(elf_architecture(&header(9)).unwrap(), "machine 9");
-        assert_eq!(elf_architecture(b"\x7fELF\x02\x01"), None);
-        assert_eq!(elf_architecture(b"MZ"), None);
+        assert_eq!(architecture_of(&header(62)).unwrap(), "x86_64");
+        assert_eq!(architecture_of(&header(183)).unwrap(), "aarch64");
+        assert_eq!(architecture_of(&header(9)).unwrap(), "machine 9");
+        assert_eq!(architecture_of(b"\x7fELF\x02\x01"), None);
+        assert_eq!(architecture_of(b"MZ"), None);
     }
 }

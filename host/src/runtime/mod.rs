@@ -13,4 +13,5 @@ mod spec;
 mod wheel;
 
 pub use known::usual_download;
+pub use library::architecture_of;
 pub use spec::Spec;

@@ -225,6 +225,7 @@ mod tests {
             cache: Cache::at(folder.into()),
             architecture: "x86_64".into(),
             python: python.into(),
+            platforms: Vec::new(),
         }
     }
 

@@ -19,19 +19,21 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(super) fn download(
     python: &Path,
     spec: &Spec,
+    platforms: &[String],
     into: &Path,
     progress: Progress<'_>,
 ) -> Result<PathBuf, RuntimeError> {
-    let output = run(python, spec, into, progress).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => RuntimeError::NoPython {
-            program: python.to_owned(),
-            source,
-        },
-        _ => RuntimeError::Pip {
-            spec: spec.to_string(),
-            detail: source.to_string(),
-        },
-    })?;
+    let output =
+        run(python, spec, platforms, into, progress).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => RuntimeError::NoPython {
+                program: python.to_owned(),
+                source,
+            },
+            _ => RuntimeError::Pip {
+                spec: spec.to_string(),
+                detail: source.to_string(),
+            },
+        })?;
     if !output.status.success() {
         return Err(failure(python, spec, &output));
     }
@@ -49,12 +51,23 @@ pub(super) fn is_there(python: &Path) -> bool {
     silent.is_ok_and(|output| output.status.success())
 }
 
-fn run(python: &Path, spec: &Spec, into: &Path, progress: Progress<'_>) -> io::Result<Output> {
+fn run(
+    python: &Path,
+    spec: &Spec,
+    platforms: &[String],
+    into: &Path,
+    progress: Progress<'_>,
+) -> io::Result<Output> {
     let unfinished = into.join("unfinished");
     fs::create_dir(&unfinished)?;
     let child = Command::new(python)
         .args(["-m", "pip", "download", "--no-input", "--progress-bar=off"])
         .arg("--disable-pip-version-check")
+        .args(
+            platforms
+                .iter()
+                .flat_map(|platform| ["--platform", platform]),
+        )
         .args(["--no-deps", "--only-binary=:all:", "--dest"])
         .arg(into)
         .arg(spec.to_string())
@@ -205,6 +218,7 @@ mod tests {
         let error = download(
             Path::new("no-such-python"),
             &spec,
+            &[],
             folder.path(),
             &mut |_| {},
         )

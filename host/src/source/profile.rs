@@ -1,15 +1,17 @@
 //! Profile files: one case of one run with all its repeats, complete in itself.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow, SamplesRow};
 use crate::store::{Columns, RepeatRow};
 use crate::summary::{case_json, summarise};
-use crate::telemetry::digest;
+use crate::telemetry;
 use crate::view::{CaseView, RepeatView, Trials};
 
 use super::{Source, SourceError};
@@ -80,7 +82,7 @@ impl Profile {
             document: DOCUMENT.into(),
             repeats: view.repeats.iter().map(repeat).collect::<Result<_, _>>()?,
             summary: case_json(&summarise(&view)),
-            run: view.run,
+            run: Arc::unwrap_or_clone(view.run),
             entry: view.entry,
             device: view.device,
             notes: view.notes,
@@ -95,18 +97,17 @@ impl Profile {
             first
                 .iter()
                 .for_each(|lane| trials.take(&lane.trials.cells));
-            let digests = repeat.row.channels.iter().map(|channel| {
-                let samples = self.samples(&repeat.row, channel.id);
-                digest(channel, &samples, trials.window)
-            });
+            let samples = |channel| Ok::<_, Infallible>(self.samples(&repeat.row, channel));
+            let Ok((telemetry, moments)) = telemetry::of_repeat(&repeat.row, &trials, samples);
             RepeatView {
-                telemetry: digests.collect(),
                 row: repeat.row.clone(),
                 trials,
+                telemetry,
+                moments,
             }
         };
         CaseView {
-            run: self.run.clone(),
+            run: Arc::new(self.run.clone()),
             entry: self.entry.clone(),
             device: self.device.clone(),
             repeats: self.repeats.iter().map(repeat).collect(),

@@ -33,7 +33,7 @@ fn a_profile_reads_back_as_the_store_does() {
         from_file.view(CASE).unwrap(),
     );
     assert_eq!(summarise(&a), summarise(&b));
-    assert_eq!(a.run, from_file.run().unwrap());
+    assert_eq!(*a.run, from_file.run().unwrap());
     assert_eq!(from_store.devices().unwrap(), from_file.devices().unwrap());
     let (of_a, of_b) = (&a.repeats[1].row, &b.repeats[1].row);
     assert_eq!(

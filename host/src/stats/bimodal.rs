@@ -10,6 +10,8 @@ use super::value::Value;
 const FEWEST: usize = 50;
 /// A group smaller than this share is a tail, not a mode.
 const SMALLEST_GROUP: f64 = 0.05;
+/// Of more values than this, so many are looked at: shares of a few per cent need no more.
+const MOST: usize = 20_000;
 /// Share of the variance that lies between the groups: 2/π = 0.64 for a normal law, 0.75 for a
 /// uniform one, near 1 for two narrow groups.
 const SEPARATED: f64 = 0.8;
@@ -47,7 +49,7 @@ pub fn test<V: Value>(values: &[V]) -> Option<Bimodality> {
     if values.len() < FEWEST {
         return None;
     }
-    let mut sorted: Vec<f64> = values.iter().map(|value| value.to_f64()).collect();
+    let mut sorted = picked(values);
     sorted.sort_unstable_by(f64::total_cmp);
     let (from, to) = (sorted.len() / 100, sorted.len() - sorted.len() / 100);
     let kept = &sorted[from..to];
@@ -62,6 +64,19 @@ pub fn test<V: Value>(values: &[V]) -> Option<Bimodality> {
         separation,
         valley: valley(kept, low, high)?,
     })
+}
+
+/// All values, or [`MOST`] of them spread so evenly that no period of theirs is met (multiples of the
+/// golden ratio; Weyl 1916).
+fn picked<V: Value>(values: &[V]) -> Vec<f64> {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let n = values.len();
+    if n <= MOST {
+        return values.iter().map(|value| value.to_f64()).collect();
+    }
+    let place = |i: usize| ((i as f64 * GOLDEN).fract() * n as f64) as usize;
+    let picked = (0..MOST).map(|i| values[place(i).min(n - 1)].to_f64());
+    picked.collect()
 }
 
 /// Where to cut, and the share of variance between the groups: n₁n₂(x̄₂ − x̄₁)² / (n Σ(x − x̄)²).
@@ -162,6 +177,17 @@ mod tests {
             *trial *= 2;
         }
         assert!(!test(&trials).unwrap().is_clear());
+    }
+
+    #[test]
+    fn of_very_many_values_some_are_enough() {
+        let mut random = Random::seeded(3);
+        let many: Vec<f64> = (0..300_000)
+            .map(|i| if i % 4 == 0 { 2.0 } else { 1.0 } + 0.01 * random.normal())
+            .collect();
+        let found = test(&many).unwrap();
+        assert!(found.is_clear());
+        assert!((found.upper_share - 0.25).abs() < 0.01, "{found:?}");
     }
 
     #[test]

@@ -31,32 +31,61 @@ impl Outliers {
     }
 }
 
-/// Counts outliers by the modified z-score 0.6745 (x − median) / MAD (Iglewicz and Hoaglin, *How to
-/// Detect and Handle Outliers*, 1993).
-///
-/// Where more than half of the trials tie and the MAD is 0, the mean absolute deviation stands in,
-/// (x − median) / (1.253314 · mean |x − median|), by the same source. `None` when empty.
+/// What a sample's modified z-scores are measured by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    pub median: f64,
+    /// Median absolute deviation from the median, not scaled.
+    pub mad: f64,
+    /// What one z-score is worth.
+    unit: f64,
+}
+
+impl Scale {
+    /// By the modified z-score 0.6745 (x − median) / MAD (Iglewicz and Hoaglin, *How to Detect and
+    /// Handle Outliers*, 1993).
+    ///
+    /// Where more than half of the trials tie and the MAD is 0, the mean absolute deviation stands in,
+    /// (x − median) / (1.253314 · mean |x − median|), by the same source. `None` when empty.
+    pub fn of<V: Value>(trials: &[V]) -> Option<Self> {
+        let median = quantile::of(trials, 0.5)?;
+        let mut distances: Vec<f64> = trials.iter().map(|x| (x.to_f64() - median).abs()).collect();
+        let sum: f64 = distances.iter().sum();
+        let [mad] = quantile::select(&mut distances, [0.5])?;
+        let unit = if mad > 0.0 {
+            mad / NORMAL_MAD
+        } else {
+            NORMAL_MEAN_DEVIATION * sum / trials.len() as f64
+        };
+        Some(Self { median, mad, unit })
+    }
+
+    /// The score of a trial; none where all trials are equal.
+    pub fn score(&self, trial: f64) -> Option<f64> {
+        (self.unit > 0.0).then(|| (trial - self.median) / self.unit)
+    }
+
+    pub fn is_outlier(&self, trial: f64) -> bool {
+        (trial - self.median).abs() > LIMIT * self.unit
+    }
+}
+
+/// Counts trials by their modified z-scores; `None` when empty.
 pub fn count<V: Value>(trials: &[V]) -> Option<Outliers> {
-    let median = quantile::of(trials, 0.5)?;
-    let mut distances: Vec<f64> = trials.iter().map(|x| (x.to_f64() - median).abs()).collect();
-    let sum: f64 = distances.iter().sum();
-    let [mad] = quantile::select(&mut distances, [0.5])?;
-    let unit = if mad > 0.0 {
-        mad / NORMAL_MAD
-    } else {
-        NORMAL_MEAN_DEVIATION * sum / trials.len() as f64
-    };
-    let reach = LIMIT * unit;
-    let count_where = |is_far: &dyn Fn(f64) -> bool| {
-        let far = trials.iter().filter(|x| is_far(x.to_f64() - median));
-        far.count()
+    let scale = Scale::of(trials)?;
+    let count_where = |is_far: fn(f64, f64) -> bool| {
+        let far = trials
+            .iter()
+            .map(|x| x.to_f64())
+            .filter(|x| scale.is_outlier(*x));
+        far.filter(|x| is_far(*x, scale.median)).count()
     };
     Some(Outliers {
         n: trials.len(),
-        median,
-        mad,
-        low: count_where(&|distance| distance < -reach),
-        high: count_where(&|distance| distance > reach),
+        median: scale.median,
+        mad: scale.mad,
+        low: count_where(|x, median| x < median),
+        high: count_where(|x, median| x > median),
     })
 }
 
@@ -72,6 +101,9 @@ mod tests {
         assert_eq!((outliers.median, outliers.mad), (10.0, 2.0));
         assert_eq!((outliers.low, outliers.high), (0, 1));
         assert!((outliers.share() - 1.0 / 7.0).abs() < 1e-12);
+        let scale = Scale::of(&[7_i64, 8, 9, 10, 11, 12, 40]).unwrap();
+        assert!((scale.score(40.0).unwrap() - 0.6745 * 15.0).abs() < 1e-12);
+        assert!(scale.is_outlier(40.0) && !scale.is_outlier(12.0));
     }
 
     #[test]
@@ -89,6 +121,7 @@ mod tests {
         assert_eq!((outliers.mad, outliers.high), (0.0, 1));
         let equal = count(&[100_i64; 9]).unwrap();
         assert_eq!((equal.low, equal.high), (0, 0));
+        assert_eq!(Scale::of(&[100_i64; 9]).unwrap().score(100.0), None);
         assert_eq!(count::<i64>(&[]), None);
     }
 

@@ -22,6 +22,8 @@ pub enum SessionSpread {
         deviation: f64,
         degrees: f64,
         sessions: usize,
+        /// They are of another case, which was measured again and again to watch the board.
+        sentinel: bool,
     },
     /// Too few sessions: [`UNKNOWN_SPREAD`] stands in.
     Unknown { sessions: usize },
@@ -52,6 +54,25 @@ impl SessionSpread {
             deviation: (squares / degrees as f64).sqrt(),
             degrees: degrees as f64,
             sessions,
+            sentinel: false,
+        }
+    }
+
+    /// The same from the sessions of a sentinel, for cases that have too few of their own.
+    pub fn of_sentinels(groups: &[Vec<f64>]) -> Self {
+        match Self::of(groups) {
+            Self::Measured {
+                deviation,
+                degrees,
+                sessions,
+                ..
+            } => Self::Measured {
+                deviation,
+                degrees,
+                sessions,
+                sentinel: true,
+            },
+            unknown => unknown,
         }
     }
 
@@ -117,6 +138,7 @@ mod tests {
             deviation,
             degrees,
             sessions,
+            ..
         } = spread
         else {
             panic!("{spread:?}");

@@ -4,10 +4,12 @@
 //! it; every reading command, export and report reads from here and needs no board. SQL keeps to what
 //! PostgreSQL shares; parameters are `$1`, `$2` in order of appearance, since SQLite counts them so.
 
+mod calibrations;
 mod columns;
 mod error;
 mod open;
 mod place;
+pub mod query;
 mod reader;
 mod repeat_writer;
 pub mod rows;
@@ -19,6 +21,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
+pub use calibrations::{Calibration, ceilings};
 pub use columns::Columns;
 pub use error::{ErrorClass, StoreError};
 pub use open::Store;

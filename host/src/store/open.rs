@@ -14,6 +14,8 @@ use super::{Result, StoreError};
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_clocks.sql"),
+    include_str!("migrations/0003_findings_by_case.sql"),
+    include_str!("migrations/0005_calibrations.sql"),
 ];
 
 /// How long to wait for another process's transaction.

@@ -13,7 +13,7 @@ use super::rows::{
     ArtifactRow, CaseEntry, ChannelRow, ClockExchangeRow, ClockReadingRow, CostRow, DeviceRow,
     EffectiveRow, EndRow, EventRow, FailureRow, FindingRow, InputsUsedRow, MemoryRow, ModelRow,
     OutcomeKind, OutputRow, PlacementRow, RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageName,
-    StageRow, StartRow,
+    StageRow, StartRow, StressRow,
 };
 use super::{Columns, Result, Store, StoreError};
 
@@ -47,6 +47,9 @@ pub struct RepeatRow {
     pub outputs: Vec<OutputRow>,
     pub channels: Vec<ChannelRow>,
     pub cost: Option<CostRow>,
+    /// Stressors that ran beside it.
+    #[serde(default)]
+    pub stress: Vec<StressRow>,
     pub events: Vec<EventRow>,
     pub artifacts: Vec<ArtifactRow>,
     #[serde(default)]
@@ -133,8 +136,12 @@ impl Store {
     pub fn findings_of(&self, run: &RunId, case: Sha256) -> Result<Vec<FindingRow>> {
         self.list(
             "read the findings",
-            "SELECT body FROM findings
-             WHERE run_id = $1 AND (case_key = $2 OR case_key IS NULL) ORDER BY number",
+            // Two look-ups in an index; with OR it would be one walk over all findings of the run.
+            "SELECT body FROM
+                 (SELECT number, body FROM findings WHERE run_id = $1 AND case_key = $2
+                  UNION ALL
+                  SELECT number, body FROM findings WHERE run_id = $1 AND case_key IS NULL)
+             ORDER BY number",
             params![run.0, case.to_string()],
             |row| from_json(row, 0),
         )
@@ -386,7 +393,7 @@ impl Store {
         Ok(())
     }
 
-    fn list<T>(
+    pub(super) fn list<T>(
         &self,
         doing: &'static str,
         sql: &str,
@@ -416,6 +423,7 @@ impl RepeatRow {
             Some(RecordRow::Output(output)) => self.outputs.push(output),
             Some(RecordRow::Channel(channel)) => self.channels.push(channel),
             Some(RecordRow::AgentCost(cost)) => self.cost = Some(cost),
+            Some(RecordRow::Stress(stress)) => self.stress.push(stress),
             Some(RecordRow::End(end)) => self.end = Some(end),
         }
     }
@@ -462,6 +470,7 @@ fn repeat_row(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
         outputs: Vec::new(),
         channels: Vec::new(),
         cost: None,
+        stress: Vec::new(),
         events: Vec::new(),
         artifacts: Vec::new(),
         clock_exchanges: Vec::new(),

@@ -15,6 +15,9 @@ use edgedyno_shared::repeat::{
     Placement, RepeatEnd, RepeatStart, RuntimeUsed, Stage, StageSpan, TensorInfo, TextEvent,
     ThreadPlace,
 };
+use edgedyno_shared::telemetry::{
+    Channel, ChannelKind, Fidelity, NOT_READ, Quality, Samples, TelemetryMode,
+};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
 
@@ -103,6 +106,7 @@ pub(crate) fn rules() -> RulesRow {
         reference: Vec::new(),
     };
     RulesRow::new(Some(3), &rules, &limits, ColdStart::FreshProcess, &outputs)
+        .watched(TelemetryMode::Off)
 }
 
 pub(crate) const CASE: Sha256 = Sha256([0xca; 32]);
@@ -400,4 +404,49 @@ pub(crate) fn memory(moment: Moment, rss_mib: u64, peak_mib: u64) -> Record {
         rss_peak: Some(Bytes(peak_mib << 20)),
         arena: Bytes(8 << 20),
     })
+}
+
+/// A channel and what it gave: moments in milliseconds, and values where there were some.
+pub(crate) fn watched(
+    id: u16,
+    name: &str,
+    unit: &str,
+    cells: &[(i64, Option<i64>)],
+) -> [Record; 2] {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let kind = match last {
+        "busy" | "steal" | "cpu" | "run_delay" | "swapped_out" | "swapped_in" | "throttles"
+        | "energy" | "3" | "read_bytes" => ChannelKind::Counter,
+        "state" => ChannelKind::State,
+        _ => ChannelKind::Gauge,
+    };
+    let has_values = cells.iter().any(|(_, value)| value.is_some());
+    [
+        Record::Channel(Channel {
+            id,
+            name: name.into(),
+            unit: unit.into(),
+            kind,
+            source: "/a/file".into(),
+            native_period: None,
+            fidelity: Fidelity::Measured,
+            period: Some(Nanos::from_millis(100)),
+            probe: match has_values {
+                true => Reading::Ok("1".into()),
+                false => Reading::Denied("/a/file: Permission denied".into()),
+            },
+        }),
+        Record::Samples(Samples {
+            channel: id,
+            at_ns: cells.iter().map(|(at, _)| at * MS).collect(),
+            value: cells.iter().map(|(_, v)| v.unwrap_or(NOT_READ)).collect(),
+            quality: cells
+                .iter()
+                .map(|(_, value)| match value {
+                    Some(_) => Quality::Ok.code(),
+                    None => Quality::Denied.code(),
+                })
+                .collect(),
+        }),
+    ]
 }

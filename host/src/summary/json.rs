@@ -6,7 +6,7 @@ use crate::fields;
 use crate::stats::steady::Steadiness;
 use crate::store::rows::{EffectiveRow, FailureRow, StageName};
 
-use super::{CaseSummary, Failed, RepeatFigures};
+use super::{CaseSummary, Failed, Missing, RepeatFigures};
 
 /// Names the form of the document; a later form has another number.
 pub const DOCUMENT: &str = "edgedyno/summary/1";
@@ -54,8 +54,17 @@ pub fn case_json(summary: &CaseSummary) -> Value {
         "runtime": summary.runtime,
         "outputs": summary.outputs,
         "environment": summary.environment.facts,
+        "not_watched": summary.board.missing.iter().map(missing).collect::<Vec<_>>(),
         "failures": summary.failures.iter().map(failure).collect::<Vec<_>>(),
         "findings": summary.findings.iter().map(crate::findings::Finding::to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn missing(missing: &Missing) -> Value {
+    json!({
+        "channel": missing.channel,
+        "state": missing.state,
+        "reason": missing.reason,
     })
 }
 

@@ -1,12 +1,14 @@
 //! One case as the figures that `run` and `summary` print: a pure function over what was stored.
 
 pub mod best;
+mod board;
 mod cite;
 mod clock;
 mod cold;
 mod environment;
 mod json;
 mod latency;
+mod load;
 mod memory;
 mod placement;
 mod repeats;
@@ -17,6 +19,8 @@ pub mod windows;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::sync::Arc;
+
 use edgedyno_shared::ids::Sha256;
 
 use crate::findings::{self, Finding};
@@ -26,6 +30,7 @@ use crate::store::rows::{
 };
 use crate::view::CaseView;
 
+pub use board::{BoardMeanwhile, Missing, Power, Range};
 pub use clock::ClockSeen;
 pub(crate) use clock::{suspended, wall_step};
 pub use cold::ColdStart;
@@ -34,6 +39,7 @@ pub use environment::{Environment, is_lasting, subject_of};
 pub use json::{DOCUMENT, case_json, to_json, withheld};
 pub use latency::Latency;
 pub(crate) use latency::rate_hz;
+pub use load::LoadSeen;
 pub use memory::MemoryUse;
 pub use placement::PlacementSeen;
 pub(crate) use repeats::warmup_was_steady;
@@ -44,7 +50,7 @@ pub use tool::ToolCost;
 /// Everything that is said of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseSummary {
-    pub run: RunRow,
+    pub run: Arc<RunRow>,
     pub key: Sha256,
     pub match_key: Sha256,
     pub case: CaseRow,
@@ -68,7 +74,9 @@ pub struct CaseSummary {
     pub inputs: Option<InputsUsedRow>,
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
+    pub load: LoadSeen,
     pub clock: ClockSeen,
+    pub board: BoardMeanwhile,
     pub failures: Vec<Failed>,
     pub findings: Vec<Finding>,
     /// One line to quote a result with.
@@ -100,7 +108,9 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         inputs: told.and_then(|row| row.inputs.clone()),
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
+        load: LoadSeen::of(view),
         clock: ClockSeen::of(view),
+        board: BoardMeanwhile::of(view),
         failures: repeats::failures(view),
         findings: Vec::new(),
         cite: String::new(),

@@ -23,6 +23,8 @@ pub struct Digest {
     /// Good samples of the whole repeat, and whether they were ever different.
     pub all_good: u64,
     pub ever_changed: bool,
+    /// The newest good value of the whole repeat.
+    pub latest: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,6 +81,7 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         fell: false,
         all_good: 0,
         ever_changed: false,
+        latest: None,
     };
     let Some(span) = span else {
         return out;
@@ -112,6 +115,7 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         out.ever_changed |= before.is_some_and(|before| before != value);
         out.fell |= is_counter && before.is_some_and(|before| value < before);
         before = Some(value);
+        out.latest = before;
         if is_counter {
             good.push((at, value));
         }

@@ -1,34 +1,45 @@
-//! What telemetry of a repeat comes to: each channel over the window.
+//! What telemetry of a repeat comes to: each channel over the window, and around the slowest trials.
 //!
 //! Pure functions over samples as they were stored. A channel without good samples has no figures.
 
 mod digest;
+mod moment;
 
 pub use digest::{Digest, Figures, Growth, digest};
+pub use moment::{Moment, Seen};
 
 use crate::source::{Source, SourceError};
-use crate::store::{RepeatRow, Result, Store};
-use crate::view::Span;
+use crate::store::RepeatRow;
+use crate::store::rows::SamplesRow;
+use crate::view::{Span, Trials};
 
-/// Digests of all channels of a repeat over its window, in the order of channels.
-pub(crate) fn of_store(
-    store: &Store,
+/// Digests of all channels of a repeat over its window, in the order of channels, and the moments of its
+/// slowest trials.
+pub(crate) fn of_repeat<E>(
     row: &RepeatRow,
-    window: Option<Span>,
-) -> Result<Vec<Digest>> {
-    let each = row.channels.iter().map(|channel| {
-        let samples = store.samples(row, channel.id)?;
-        Ok(digest(channel, &samples, window))
-    });
-    each.collect()
+    trials: &Trials,
+    samples: impl Fn(u16) -> Result<SamplesRow, E>,
+) -> Result<(Vec<Digest>, Vec<Moment>), E> {
+    let mut digests = Vec::with_capacity(row.channels.len());
+    let mut moments = moment::of(&trials.slowest);
+    for channel in &row.channels {
+        let samples = samples(channel.id)?;
+        let digest = digest(channel, &samples, trials.window);
+        moments
+            .iter_mut()
+            .for_each(|moment| moment.look(&digest, &samples));
+        digests.push(digest);
+    }
+    moments.iter_mut().for_each(Moment::settle);
+    Ok((digests, moments))
 }
 
-/// The same over any span and from any source.
+/// Digests over any span and from any source.
 pub fn over(
     source: &Source,
     row: &RepeatRow,
     span: Option<Span>,
-) -> std::result::Result<Vec<Digest>, SourceError> {
+) -> Result<Vec<Digest>, SourceError> {
     let each = row.channels.iter().map(|channel| {
         let samples = source.samples(row, channel.id)?;
         Ok(digest(channel, &samples, span))

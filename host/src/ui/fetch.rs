@@ -8,14 +8,12 @@ use crate::runtime::error::RuntimeError;
 use crate::runtime::install::{Installer, Outcome, Step};
 use crate::runtime::offer::Conversation;
 
-/// One line on stderr; what is fetched is said on a line of its own, terminal or not.
-pub struct FetchLine {
+/// One line on stderr that changes; nothing where nobody watches.
+pub struct Line {
     bar: ProgressBar,
-    /// The file that pip fetches, once it has said so, and its size in pip's words.
-    file: Option<(String, String)>,
 }
 
-impl FetchLine {
+impl Line {
     pub fn start() -> Self {
         let target = match print::stderr_is_terminal() {
             true => ProgressDrawTarget::stderr_with_hz(4),
@@ -25,37 +23,58 @@ impl FetchLine {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
-        Self { bar, file: None }
+        Self { bar }
+    }
+
+    pub fn show(&self, what: String) {
+        self.bar.set_message(what);
+        self.bar.tick();
+    }
+
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What pip does; what is fetched is said on a line of its own, terminal or not.
+pub struct FetchLine {
+    line: Line,
+    /// The file that pip fetches, once it has said so, and its size in pip's words.
+    file: Option<(String, String)>,
+}
+
+impl FetchLine {
+    pub fn start() -> Self {
+        Self {
+            line: Line::start(),
+            file: None,
+        }
     }
 
     /// Shows a step.
     pub fn tell(&mut self, step: &Step) {
         match step {
-            Step::Downloading(spec) => self.show(format!("pip looks for {spec}")),
+            Step::Downloading(spec) => self.line.show(format!("pip looks for {spec}")),
             Step::Found { file, size } => {
-                self.bar
+                self.line
+                    .bar
                     .suspend(|| print::note(format_args!("fetching {file} ({size}) with pip")));
                 self.file = Some((file.clone(), size.clone()));
             }
             Step::Received(bytes) => {
                 if let Some((file, size)) = self.file.as_ref().filter(|_| *bytes > 0) {
                     let so_far = units::bytes(*bytes as f64);
-                    self.show(format!("{file}: {so_far} of {size}"));
+                    self.line.show(format!("{file}: {so_far} of {size}"));
                 }
             }
-            Step::Copying(file) => self.show(format!("unpacking {file}")),
+            Step::Copying(file) => self.line.show(format!("unpacking {file}")),
         }
-    }
-
-    fn show(&self, what: String) {
-        self.bar.set_message(what);
-        self.bar.tick();
-    }
-}
-
-impl Drop for FetchLine {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 

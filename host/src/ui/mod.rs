@@ -1,6 +1,7 @@
 //! The only room that makes text for people and prints it. Results go to stdout, everything else to
 //! stderr.
 
+pub mod board;
 pub mod busy;
 pub mod cases;
 pub mod compare;
@@ -12,9 +13,11 @@ pub mod print;
 pub mod progress;
 pub mod runtime;
 pub mod selfcheck;
+pub mod stress;
 pub mod summary;
 pub mod sweep;
 pub mod table;
 pub mod telemetry;
+pub mod top;
 pub mod units;
 pub mod windows;

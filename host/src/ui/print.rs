@@ -16,6 +16,17 @@ pub fn result(text: impl Display) {
     keep(writeln!(out, "{text}").and_then(|()| out.flush()));
 }
 
+/// Shows a screen in the place of the one before; where nobody watches, below it.
+pub fn screen(text: &str) {
+    let clear = match io::stdout().is_terminal() {
+        // Cursor to the corner, everything behind it away.
+        true => "\x1b[H\x1b[J",
+        false => "",
+    };
+    let mut out = io::stdout().lock();
+    keep(writeln!(out, "{clear}{text}").and_then(|()| out.flush()));
+}
+
 /// Prints a result as it is, without a line end of ours.
 pub fn raw(bytes: &[u8]) {
     let mut out = io::stdout().lock();

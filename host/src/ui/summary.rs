@@ -5,6 +5,7 @@ use edgedyno_shared::order::Pass;
 use super::table::{Table, WIDTH};
 use super::units::{self, UNKNOWN};
 use crate::plan::axes::cpu_list;
+use crate::stats::bound::MISS;
 use crate::stats::interval::IntervalKind;
 use crate::stats::summary::Quantile;
 use crate::store::rows::MomentRow;
@@ -22,6 +23,7 @@ pub fn text(summary: &CaseSummary, strict: bool) -> String {
         repeats(summary),
         Some(settings(summary)),
         memory(summary),
+        board(summary),
         outputs(summary),
         Some(environment(summary)),
         failures(summary),
@@ -140,13 +142,14 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         units::hertz(latency.rate_hz),
         interval(latency),
     ));
-    lines.push(warmup(summary));
     let shown = [
         distribution.p50,
         distribution.p90,
         distribution.p95,
         distribution.p99,
     ];
+    lines.extend(bounds(&shown));
+    lines.push(warmup(summary));
     if shown.iter().any(|q| !q.enough) {
         let what = if strict { "withheld" } else { "too few" };
         lines.push(format!(
@@ -154,6 +157,18 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// What the true percentiles stay below, for those that have trials enough to say so.
+fn bounds(shown: &[Quantile; 4]) -> Option<String> {
+    let names = ["p50", "p90", "p95", "p99"].iter().zip(shown);
+    let known = names.filter_map(|(name, quantile)| {
+        let bound = quantile.bound?;
+        Some(format!("{name} {}", units::nanoseconds(bound)))
+    });
+    let known: Vec<String> = known.collect();
+    let sure = units::percent(1.0 - MISS);
+    (!known.is_empty()).then(|| format!("bounds at {sure}: {}", known.join(", ")))
 }
 
 /// Trials of attempts that did not complete are rows, and in no statistic.
@@ -311,6 +326,91 @@ fn memory(summary: &CaseSummary) -> Option<String> {
     let titles = known.iter().map(|(title, _)| *title);
     let figures = known.iter().map(|(_, bytes)| units::bytes(*bytes as f64));
     (!known.is_empty()).then(|| wide("memory", titles, figures))
+}
+
+/// What the board did meanwhile, and what was not watched.
+fn board(summary: &CaseSummary) -> Option<String> {
+    let board = &summary.board;
+    board.watched?;
+    let percent = |share: Option<f64>| share.map(units::percent);
+    let clock = board.clock_hz.map(|clock| {
+        let (min, max) = (units::hertz(clock.min), units::hertz(clock.max));
+        match min == max {
+            true => min,
+            false => format!("{min} to {max}"),
+        }
+    });
+    let heat = board.hottest.as_ref();
+    let power = board.power.as_ref();
+    let figures = [
+        (
+            "worker's CPUs",
+            board.cpu_share.map(|share| units::figure(share)),
+        ),
+        ("waiting for CPU", percent(board.run_delay_share)),
+        ("others", percent(board.foreign_share)),
+        ("stolen", percent(board.steal_share)),
+        ("clock", clock),
+        (
+            "hottest",
+            heat.map(|(_, celsius)| format!("{} °C", units::figure(*celsius))),
+        ),
+        (
+            "memory left",
+            board
+                .memory_available_min_bytes
+                .map(|bytes| units::bytes(bytes as f64)),
+        ),
+        (
+            "power",
+            power.map(|power| format!("{} W", units::figure(power.mean_watts))),
+        ),
+        (
+            "energy a trial",
+            power
+                .and_then(|power| power.joules_per_trial)
+                .map(|joules| super::telemetry::value("microjoule", joules * 1e6)),
+        ),
+        (
+            "memory traffic",
+            board
+                .memory_bytes_per_second
+                .map(|bytes| format!("{}/s", units::bytes(bytes))),
+        ),
+    ];
+    let known = figures
+        .into_iter()
+        .filter_map(|(title, figure)| Some((title, figure?)));
+    let known: Vec<(&str, String)> = known.collect();
+    let titles = known.iter().map(|(title, _)| *title);
+    let mut lines = Vec::new();
+    if !known.is_empty() {
+        lines.push(wide(
+            "board",
+            titles,
+            known.iter().map(|(_, figure)| figure.clone()),
+        ));
+    }
+    if !board.missing.is_empty() {
+        let names = board
+            .missing
+            .iter()
+            .map(|missing| format!("{} ({})", missing.channel, missing.state));
+        let names: Vec<String> = names.collect();
+        const SHOWN: usize = 6;
+        let more = names.len().saturating_sub(SHOWN);
+        let shown = names[..names.len().min(SHOWN)].join(", ");
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        lines.push(format!(
+            "not watched: {shown}{more}; `edgedyno samples {}` tells why",
+            summary.run.id
+        ));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// Outputs, where they were compared or are not finite.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::{OrderKey, Rules};
+use edgedyno_shared::order::{CoolDown, OrderKey, Rules};
 
 use super::progress::duration;
 use super::table::Table;
@@ -40,6 +40,8 @@ pub struct Expected {
     pub least_seconds: f64,
     /// None where the rules set no end.
     pub most_seconds: Option<f64>,
+    /// Repeats may wait for the board to cool.
+    pub waits: bool,
 }
 
 impl Expected {
@@ -55,15 +57,29 @@ impl Expected {
         Self {
             least_seconds: least * repeats as f64,
             most_seconds: (!counts_trials).then_some(most * repeats as f64),
+            waits: false,
+        }
+    }
+
+    /// Each of so many repeats may wait for the board to cool as well.
+    pub fn with_cool_down(self, wish: Option<&CoolDown>, repeats: usize) -> Self {
+        let longest = wish.map_or(0.0, |wish| wish.at_most.as_secs_f64());
+        Self {
+            most_seconds: self
+                .most_seconds
+                .map(|most| most + longest * repeats as f64),
+            waits: wish.is_some(),
+            ..self
         }
     }
 
     fn text(self) -> String {
         match self.most_seconds {
             Some(most) if most > self.least_seconds * 1.01 => format!(
-                "{} to {}, by how soon it is steady",
+                "{} to {}, by how soon it is steady{}",
                 duration(self.least_seconds),
-                duration(most)
+                duration(most),
+                if self.waits { " and cool" } else { "" }
             ),
             Some(most) => duration(most),
             None if self.least_seconds > 0.0 => {
@@ -295,6 +311,15 @@ mod tests {
         );
         let fixed = Expected::of(&rules((0, 2_000, 2_000, false), 5), 10);
         assert_eq!(fixed.text(), "1 min 10 s");
+        let wish = CoolDown {
+            below_millicelsius: 60_000,
+            sensor: None,
+            at_most: Nanos::from_secs(6),
+        };
+        assert_eq!(
+            fixed.with_cool_down(Some(&wish), 10).text(),
+            "1 min 10 s to 2 min 10 s, by how soon it is steady and cool"
+        );
         let trials = Expected::of(&rules((20, 0, 0, false), 5), 10);
         assert_eq!(trials.text(), "at least 50 s");
         let counted = Expected::of(&rules((20, 0, 0, false), 0), 10);

@@ -79,6 +79,10 @@ pub enum FailureCode {
     LeaseLost,
     /// A part of a finished repeat was damaged on the board's disk.
     SpoolDamaged,
+    /// A stressor could not be started, or ended before it was told to.
+    StressorFailed,
+    /// The board is too hot, or lacks the memory or the room, for the load asked for.
+    LoadRefused,
 }
 
 impl FailureCode {
@@ -112,6 +116,8 @@ impl FailureCode {
             Self::Internal => "internal",
             Self::LeaseLost => "lease_lost",
             Self::SpoolDamaged => "spool_damaged",
+            Self::StressorFailed => "stressor_failed",
+            Self::LoadRefused => "load_refused",
         }
     }
 }

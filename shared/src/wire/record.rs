@@ -9,6 +9,7 @@ use crate::artifact::{Artifact, ArtifactPart};
 use crate::clocks::{ClockExchange, ClockReading};
 use crate::columns::{Chunk, TrialSchema};
 use crate::ids::{BootId, RunId, Sha256, StoreId};
+use crate::load::StressUsed;
 use crate::order::{OrderKey, Pass};
 use crate::repeat::{
     AgentCost, Effective, InputsUsed, Memory, ModelInfo, OutputCheck, Placement, RepeatEnd,
@@ -37,6 +38,7 @@ pub enum Record {
     Artifact(Artifact),
     ArtifactPart(ArtifactPart),
     AgentCost(AgentCost),
+    Stress(StressUsed),
     End(RepeatEnd),
     ClockExchange(ClockExchange),
     ClockReading(ClockReading),

@@ -9,6 +9,7 @@ use crate::ids::{RunId, Sha256};
 use crate::link::role::Role;
 use crate::order::{OrderKey, RepeatOrder};
 use crate::repeat::Stage;
+use crate::telemetry::Watched;
 use crate::wire::failure::Failure;
 
 /// Sent by the host as `(number, request)`.
@@ -48,6 +49,9 @@ pub enum Request {
     /// Lets one host pair within ten minutes. Only for a local user of the same uid; answered by
     /// [`Reply::Ticket`].
     OpenPairing { role: Role },
+    /// What the board does now; answered by [`Reply::Watched`]. Asked again and again, at most a few times
+    /// a second.
+    Watch,
 }
 
 /// A piece of a file.
@@ -93,6 +97,7 @@ pub enum Reply {
     Uploaded(u64),
     Ticket(String),
     Lease(LeaseState),
+    Watched(Watched),
 }
 
 /// Who measures on a board.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use edgedyno::board::Board as _;
-use edgedyno::board::known::KnownBoard;
 use edgedyno::board::link::{Link, LinkEvent};
 use edgedyno::board::quic::Quic;
 use edgedyno::stats::quantile;
@@ -65,12 +64,8 @@ impl Agent {
         let host = Identity::generate()?;
         let known = format!("run {} a benchmark\n", host.public());
         std::fs::write(identity.join("authorized_hosts"), known)?;
-        let board = KnownBoard {
-            addresses: vec![address],
-            key: agent.public(),
-        };
         Ok(Self {
-            board: Quic::new("x", board, host),
+            board: Quic::new("x", vec![address], agent.public(), host),
             running,
             _sandbox: sandbox,
         })

@@ -6,10 +6,12 @@ mod compare;
 mod fixed;
 mod idle;
 mod ingest;
+mod kernels;
 mod large;
 mod link;
 mod measured;
 mod period;
+mod sampler;
 mod size;
 mod summary;
 mod sweep;
@@ -41,7 +43,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 15] = [
+const BENCHES: [Bench; 16] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -51,6 +53,11 @@ const BENCHES: [Bench; 15] = [
         name: "bare",
         summary: "p50 of two real models against a bare loop over the same C interface",
         measure: bare::measure,
+    },
+    Bench {
+        name: "sampler",
+        summary: "what watching the board costs, and what it does to p50",
+        measure: sampler::measure,
     },
     Bench {
         name: "fixed",
@@ -116,6 +123,11 @@ const BENCHES: [Bench; 15] = [
         name: "traffic",
         summary: "whether the link's traffic shows in what the board measures",
         measure: link::measure_traffic,
+    },
+    Bench {
+        name: "kernels",
+        summary: "memory kernels against the same loops in C, and rates against their targets",
+        measure: kernels::measure,
     },
 ];
 

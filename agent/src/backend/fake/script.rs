@@ -44,7 +44,7 @@ pub enum When {
 /// Keys, for the message about an unknown one.
 const KEYS: &str = "seed, latency_us, jitter_percent, drift_percent, cold_percent, phases, steps, \
     compiles, threads, leak_bytes, item_bytes, flood_bytes, wrong_output, \
-    child_seconds, fault, at";
+    child_seconds, temperature_c, cooling_c_per_s, fault, at";
 
 impl Script {
     fn new() -> Self {
@@ -89,6 +89,8 @@ impl Script {
                 "item_bytes" => script.item_bytes = number(key, value)?,
                 "flood_bytes" => script.flood = number(key, value)?,
                 "wrong_output" => script.wrong_output = number(key, value)?,
+                // A temperature of the fake board, which the daemon reads before the worker starts.
+                "temperature_c" | "cooling_c_per_s" => drop(number::<f64>(key, value)?),
                 "child_seconds" => script.child_seconds = Some(number(key, value)?),
                 "fault" => {
                     fault = Some(Fault::from_name(value).ok_or_else(|| refused(key, value))?)

@@ -3,4 +3,5 @@
 pub mod allocations;
 pub mod mapping;
 pub mod pages;
+pub mod perf;
 pub mod process;

@@ -34,6 +34,18 @@ pub(super) struct Again {
     libraries: Vec<(String, String)>,
 }
 
+/// Libraries that the agent must have looked at: a plan of `run` names one, that of a sweep one for each
+/// board and backend.
+fn libraries<'a>(entry: &CaseEntry, plan: &'a Value) -> Vec<&'a str> {
+    let is_meant = |library: &&Value| {
+        library["board"] == *entry.case.board && library["backend"] == *entry.case.backend
+    };
+    let of_sweep = plan["libraries"].as_array().into_iter().flatten();
+    let of_sweep = of_sweep.filter(is_meant).map(|library| &library["path"]);
+    let all = std::iter::once(&plan["library"]).chain(of_sweep);
+    all.filter_map(Value::as_str).collect()
+}
+
 /// What came out.
 pub(super) struct Remeasured {
     pub(super) run: String,
@@ -71,7 +83,7 @@ impl Again {
                 self.contents.push(content);
             }
         }
-        if let Some(library) = plan["library"].as_str() {
+        for library in libraries(entry, plan) {
             let pair = (entry.case.backend.clone(), library.to_owned());
             if !self.libraries.contains(&pair) {
                 self.libraries.push(pair);
@@ -172,6 +184,7 @@ impl Again {
                 cold: first.rules.cold.into(),
                 outputs: first.rules.outputs(),
                 telemetry: first.rules.telemetry.into(),
+                preparation: first.rules.preparation(),
                 seed: COIN,
             },
             contents: self.contents.clone(),

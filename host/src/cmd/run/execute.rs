@@ -1,5 +1,6 @@
 //! Driving a prepared run into the store, and showing what came out.
 
+use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::RunId;
 
 use super::inventory::find_board;
@@ -13,6 +14,7 @@ use crate::drive::{DriveEnd, Driver, LeaseWish, Plan};
 use crate::exit::CommandError;
 use crate::findings::Level;
 use crate::plan::axes::{case_key, match_key};
+use crate::plan::condition::Condition;
 use crate::plan::fixed::StaticPlan;
 use crate::source::Source;
 use crate::store::rows::{FindingRow, RunStatus};
@@ -35,6 +37,7 @@ pub(in crate::cmd) fn execute(
     lease: &LeaseWish,
     global: &Global,
 ) -> Result<(Source, DriveEnd), CommandError> {
+    prepared.cases.iter().try_for_each(refuse_shares)?;
     let mut store = open_for_writing(global)?;
     for file in &prepared.unpacked {
         file.write().map_err(|why| {
@@ -60,6 +63,18 @@ pub(in crate::cmd) fn execute(
     let end = end?;
     kept?;
     Ok((Source::Stored { store, run }, end))
+}
+
+/// A share of a stressor's maximum needs a calibration, which a sweep makes and this does not.
+fn refuse_shares(case: &Case) -> Result<(), CommandError> {
+    let condition = Condition::parse(&case.condition.0).map_err(CommandError::usage)?;
+    if condition.needs(&case.board).is_empty() {
+        return Ok(());
+    }
+    let what = format!("condition `{condition}` is a share of what is not calibrated here");
+    Err(CommandError::usage(what).hint(
+        "measure its cases in one sweep with `--axis condition=`, or name a rate such as 4000MB/s",
+    ))
 }
 
 fn begin(

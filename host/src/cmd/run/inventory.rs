@@ -4,6 +4,7 @@ use std::path::Path;
 
 use edgedyno_shared::device::{DeviceInfo, RuntimeFound};
 use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::telemetry::Watched;
 use edgedyno_shared::wire::request::{LeaseState, Reply, Request};
 
 use crate::board::Board;
@@ -49,6 +50,14 @@ impl Inquiry {
         match self.ask(Request::Lease).await? {
             Reply::Lease(state) => Ok(state),
             _ => Err(self.failed(LinkError::Unexpected("something else than who holds it"))),
+        }
+    }
+
+    /// What the board does now.
+    pub(crate) async fn watched(&mut self) -> Result<Watched, CommandError> {
+        match self.ask(Request::Watch).await? {
+            Reply::Watched(watched) => Ok(watched),
+            _ => Err(self.failed(LinkError::Unexpected("something else than what it does"))),
         }
     }
 

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use self::execute::Begin;
 use crate::cli::Global;
-use crate::cmd::summary;
+use crate::cmd::{preflight, summary};
 use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandResult, Exit};
 use crate::options::inputs::InputOptions;
@@ -145,6 +145,10 @@ pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
         record::show_plan(&prepared, global.json);
         return Ok(Exit::GOOD);
     }
+    if resumed.is_none() {
+        let (board, device) = (&prepared.board, &prepared.device);
+        preflight::look(board, device, &prepared.cases, &args.telemetry)?;
+    }
     let how = match resumed {
         Some(run) => Begin::Resume(run),
         None => Begin::New {
@@ -166,6 +170,7 @@ pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
         let run = &source.run()?.id;
         print::note(format_args!("go on with `edgedyno run --resume {run}`"));
     }
+    let quiet = preflight::was_quiet(&source, &args.telemetry)?;
     let interrupted = (end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
+    Ok(Exit::of_all(interrupted.into_iter().chain([shown, quiet])))
 }

@@ -123,6 +123,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
                 reference,
             },
             telemetry: args.telemetry.mode(),
+            preparation: args.telemetry.preparation(),
             seed: args.inputs.seed,
         },
         contents,

@@ -18,6 +18,7 @@ pub(super) fn rules_row(prepared: &Prepared) -> RulesRow {
         &conduct.outputs,
     )
     .watched(conduct.telemetry)
+    .prepared(&conduct.preparation)
 }
 
 /// The whole plan.

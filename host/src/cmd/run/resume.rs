@@ -71,6 +71,7 @@ fn conduct(entry: &CaseEntry, plan: &Value) -> Conduct {
         cold: entry.rules.cold.into(),
         outputs: entry.rules.outputs(),
         telemetry: entry.rules.telemetry.into(),
+        preparation: entry.rules.preparation(),
         seed: plan["order_seed"].as_u64().unwrap_or_default(),
     }
 }

@@ -20,7 +20,7 @@ use crate::store::rows::FindingRow;
 use crate::store::{Result, Store};
 use crate::summary::RepeatFigures;
 use crate::ui::units;
-use crate::view::CaseView;
+use crate::view::{CaseView, RunView};
 
 /// A drift of the sentinel below this is not worth a word, however certain.
 const LEAST_DRIFT: f64 = 0.01;
@@ -72,9 +72,10 @@ fn left_out(
 ) -> Result<(Findings, Rest)> {
     let mut progress = drive::recall(store, run)?;
     if prepared.schedule.within.is_some() || prepared.goal.is_some() {
-        for planned in &prepared.cases {
-            let view = CaseView::read(store, run, planned.key)?;
-            progress.put_figures(planned.key, drive::figures_of(&view));
+        let shared = RunView::read(store, run)?;
+        for entry in store.cases(run)? {
+            let view = shared.brief(store, &entry)?;
+            progress.put_figures(entry.key, drive::figures_of(&view));
         }
     }
     if let Some(goal) = &prepared.goal {

@@ -59,8 +59,11 @@ pub struct PlanFlags {
     /// Case whose outputs those of the others are compared with [default: the first]
     #[arg(long, value_name = "AXIS=VALUE,...", help_heading = "Outputs")]
     pub reference: Option<String>,
+    /// How far outputs may be from those of that case, such as cosine=0.999,max_abs=0.01
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = Tolerance::parse, help_heading = "Outputs")]
+    pub tolerance: Option<Tolerance>,
     /// Compare no outputs
-    #[arg(long, conflicts_with = "reference", help_heading = "Outputs")]
+    #[arg(long, conflicts_with_all = ["reference", "tolerance"], help_heading = "Outputs")]
     pub no_compare: bool,
 }
 
@@ -114,7 +117,7 @@ impl PlanFlags {
                 case: Filter::new(),
             }),
             reference: (!self.no_compare).then_some(reference),
-            tolerance: Tolerance::USUAL,
+            tolerance: self.tolerance.unwrap_or(Tolerance::USUAL),
             rules: self.rules.rules(),
             limits: self.limits.limits(),
             cold: match self.cold {
@@ -122,6 +125,7 @@ impl PlanFlags {
                 None => ColdStart::FreshProcess,
             },
             telemetry: self.telemetry.mode(),
+            preparation: self.telemetry.preparation(),
             inputs: InputWish {
                 files: self.inputs.inputs.clone(),
                 policy: self.inputs.input_policy.map(InputPolicy::from),

@@ -11,10 +11,13 @@ pub(super) mod show;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
+use edgedyno_shared::case::Case;
 
 use self::flags::PlanFlags;
 use super::run::execute::Begin;
+use super::stress::calibrate;
 use crate::cli::Global;
+use crate::cmd::preflight;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::plan::sweep::{Definition, file};
@@ -73,7 +76,7 @@ pub struct ConductOptions {
 /// Measures every case, stores, and shows what came out.
 pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     let options = &args.conduct;
-    let (prepared, resumed) = match &options.resume {
+    let (mut prepared, resumed) = match &options.resume {
         Some(name) => {
             refuse_flags(&args.plan, "the plan of the sweep that is resumed decides")?;
             let (prepared, run) = resume::resume(name, global)?;
@@ -91,7 +94,14 @@ pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     let how = match resumed {
         Some(run) => Begin::Resume(run),
         None => {
+            calibrate::ensure(&mut prepared, false, global)?;
             notice(&prepared, global)?;
+            for (board, device) in &prepared.devices {
+                let planned = prepared.cases.iter().map(|planned| &planned.case);
+                let cases = planned.filter(|case| case.board == *board).cloned();
+                let cases: Vec<Case> = cases.collect();
+                preflight::look(board, device, &cases, &args.plan.telemetry)?;
+            }
             Begin::New {
                 command: "sweep",
                 tags: &options.tags,
@@ -104,7 +114,8 @@ pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
         return Err(failed);
     }
     let interrupted = (swept.end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
+    let quiet = preflight::was_quiet(&swept.source, &args.plan.telemetry)?;
+    Ok(Exit::of_all(interrupted.into_iter().chain([shown, quiet])))
 }
 
 /// What the command line asks for: a file, or models and flags.

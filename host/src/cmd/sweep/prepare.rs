@@ -60,7 +60,10 @@ pub(in crate::cmd) struct Library {
     pub(in crate::cmd) path: String,
 }
 
-pub(super) fn prepare(definition: &Definition, global: &Global) -> Result<Prepared, CommandError> {
+pub(in crate::cmd) fn prepare(
+    definition: &Definition,
+    global: &Global,
+) -> Result<Prepared, CommandError> {
     let points = expand(definition).map_err(|why| {
         CommandError::usage(why.to_string()).hint("docs/plans.md tells how axes combine")
     })?;
@@ -248,6 +251,7 @@ fn schedule(
         sentinel: sentinel.transpose()?,
         stop_on_oom: stop_axes(definition),
         keeps_outputs: definition.reference.is_some() && cases.len() > 1,
+        ..Schedule::default()
     })
 }
 
@@ -299,6 +303,7 @@ fn conduct(definition: &Definition) -> Conduct {
             reference: Vec::new(),
         },
         telemetry: definition.telemetry,
+        preparation: definition.preparation.clone(),
         seed: definition.seed,
     }
 }

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::units::Nanos;
 use serde_json::{Map, Value, json};
 
 use super::prepare::{Library, Prepared};
 use crate::board::content::{self, Content};
 use crate::plan::axes::{axes, dims};
+use crate::plan::condition::Ceilings;
 use crate::plan::goal::Goal;
-use crate::plan::schedule::{Order, Schedule, Sentinel, Within};
+use crate::plan::schedule::{Order, Recovery, Schedule, Sentinel, Within};
 use crate::plan::sweep::Tolerance;
 use crate::store::rows::RulesRow;
 
@@ -31,6 +33,7 @@ pub(super) fn rules_row(prepared: &Prepared) -> RulesRow {
         &conduct.outputs,
     )
     .watched(conduct.telemetry)
+    .prepared(&conduct.preparation)
 }
 
 /// All but the cases, which the store has in a table of its own.
@@ -56,6 +59,12 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
             "every": sentinel.every,
         })),
         "stop_on_oom": schedule.stop_on_oom,
+        "recovery": schedule.recovery.map(|recovery| json!({
+            "case": recovery.case.to_string(),
+            "repeats": recovery.repeats,
+        })),
+        "ceilings": schedule.ceilings.to_json(),
+        "settle_ns": schedule.settle.map(|settle| settle.0),
         "references": prepared.references.as_deref().map(keys),
         "tolerance": {
             "cosine": prepared.tolerance.cosine,
@@ -183,6 +192,12 @@ fn read_sweep(plan: &Value) -> Option<Recorded> {
             sentinel,
             stop_on_oom: stop_on_oom.filter_map(text).collect(),
             keeps_outputs: references.is_some(),
+            recovery: key(&plan["recovery"]["case"]).map(|case| Recovery {
+                case,
+                repeats: plan["recovery"]["repeats"].as_u64().unwrap_or(0) as u32,
+            }),
+            ceilings: Ceilings::from_json(&plan["ceilings"]),
+            settle: plan["settle_ns"].as_i64().map(Nanos),
         },
         references,
         tolerance: Tolerance {

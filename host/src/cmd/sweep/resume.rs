@@ -68,6 +68,7 @@ pub(in crate::cmd) fn recall(
         cold: first.rules.cold.into(),
         outputs: first.rules.outputs(),
         telemetry: first.rules.telemetry.into(),
+        preparation: first.rules.preparation(),
         seed,
     };
     // A plan of `run` names one library, that of the one backend of its cases.
@@ -89,15 +90,19 @@ pub(in crate::cmd) fn recall(
     if let Some(sentinel) = &mut schedule.sentinel {
         sentinel.case = moved(sentinel.case);
     }
+    if let Some(recovery) = &mut schedule.recovery {
+        recovery.case = moved(recovery.case);
+    }
     if let Some(board) = board {
         libraries
             .iter_mut()
             .for_each(|library| board.clone_into(&mut library.board));
     }
     let boards: BTreeSet<&str> = cases.iter().map(|c| c.case.board.as_str()).collect();
+    let devices = ask(&boards, &libraries)?;
     Ok(Prepared {
         name,
-        devices: ask(&boards, &libraries)?,
+        devices,
         cases,
         conduct,
         schedule,
@@ -134,10 +139,11 @@ fn aligned(
     run: &RunId,
     entries: &[CaseEntry],
 ) -> Result<Vec<(usize, NamedShape)>, CommandError> {
+    let numbers: BTreeMap<Sha256, usize> = entries.iter().map(|e| e.key).zip(0..).collect();
     let notes = store.findings(run)?.into_iter();
     let notes = notes.filter(|(_, note)| note.code == SHAPE_ALIGNED);
     let shape = |(case, note): (Option<Sha256>, FindingRow)| {
-        let at = entries.iter().position(|entry| Some(entry.key) == case)?;
+        let at = *numbers.get(&case?)?;
         let dims = note.figures["requested"].as_str()?.split('x');
         let shape = NamedShape {
             input: note.figures["input"].as_str()?.to_owned(),

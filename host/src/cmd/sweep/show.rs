@@ -12,6 +12,7 @@ use crate::exit::{CommandError, Exit};
 use crate::plan::answer::{Answer, answer};
 use crate::plan::goal::Goal;
 use crate::plan::schedule::Order;
+use crate::source::SourceError;
 use crate::summary::best::best;
 use crate::ui::print;
 use crate::ui::sweep::{self as text, Expected, Plan};
@@ -25,7 +26,8 @@ pub(in crate::cmd) fn plan(prepared: &Prepared, as_json: bool) {
     let orders: Vec<Vec<_>> = planners.map(|planner| planner.keys().collect()).collect();
     // Boards work at the same time: the one with the most to do decides.
     let longest = orders.iter().map(Vec::len).max().unwrap_or(0);
-    let span = Expected::of(&prepared.conduct.rules, longest);
+    let span = Expected::of(&prepared.conduct.rules, longest)
+        .with_cool_down(prepared.conduct.preparation.cool_down.as_ref(), longest);
     let order = orders.concat();
     if as_json {
         let mut value = record::plan_value(prepared);
@@ -84,11 +86,12 @@ pub(in crate::cmd) fn outcome(
 
 /// What a search came to, by all that is stored.
 fn answer_of(swept: &Swept, goal: &Goal) -> Result<Answer, CommandError> {
-    let mut figures = Vec::new();
-    for case in swept.source.cases()? {
-        let view = swept.source.view(case.key)?;
-        figures.push((case.key, drive::figures_of(&view)));
-    }
+    let cases = swept.source.cases()?;
+    let figures = swept.source.views(&cases)?.map(|view| {
+        let view = view?;
+        Ok((view.entry.key, drive::figures_of(&view)))
+    });
+    let figures: Vec<_> = figures.collect::<Result<_, SourceError>>()?;
     Ok(answer(goal, &figures))
 }
 

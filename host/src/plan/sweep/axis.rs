@@ -3,11 +3,13 @@
 use std::num::NonZeroU32;
 
 use edgedyno_shared::case::Io;
+use edgedyno_shared::units::Nanos;
 
 use crate::near;
 use crate::options::parse;
 use crate::plan::axes::{cpu_list, dims};
 use crate::plan::check;
+use crate::plan::condition::Condition;
 
 /// One axis by name.
 struct Known {
@@ -35,6 +37,12 @@ const KNOWN: [Known; 12] = [
 /// Axes that stand for many: `shape.INPUT`, `param.NAME`, `option.KEY`.
 pub const FAMILIES: [&str; 3] = ["shape", "param", "option"];
 
+/// The parameter that every workload has: idle time between two trials.
+pub const GAP: &str = "gap";
+
+/// A longer gap would pass for a worker that hangs.
+const LONGEST_GAP: Nanos = Nanos::from_secs(5);
+
 /// CPUs chosen by what the board is.
 pub const CPU_WORDS: [&str; 3] = ["each", "big", "little"];
 
@@ -54,6 +62,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn canonical(name: &str, value: &str) -> Result<String, Fault> {
     let check = match name.split_once('.') {
         Some(("shape", input)) if !input.is_empty() => shape,
+        Some(("param", GAP)) => gap,
         Some(("param" | "option", key)) if !key.is_empty() => any,
         _ => {
             let known = KNOWN.iter().find(|known| known.name == name);
@@ -139,10 +148,20 @@ fn io(value: &str) -> Result<String, String> {
 }
 
 fn condition(value: &str) -> Result<String, String> {
-    match value {
-        "idle" => Ok(value.to_owned()),
-        _ => Err("no stressor is built yet; the one condition there is is idle".into()),
+    Condition::parse(value).map(|condition| condition.to_string())
+}
+
+fn gap(value: &str) -> Result<String, String> {
+    let gap = parse::span(value)?;
+    if gap > LONGEST_GAP {
+        return Err("a gap of 5 s at most is needed".into());
     }
+    let micros = gap.0 / 1000;
+    Ok(match micros {
+        micros if micros % 1_000_000 == 0 => format!("{}s", micros / 1_000_000),
+        micros if micros % 1000 == 0 => format!("{}ms", micros / 1000),
+        micros => format!("{micros}us"),
+    })
 }
 
 fn shape(value: &str) -> Result<String, String> {
@@ -167,6 +186,18 @@ mod tests {
         assert_eq!(canonical("cpus", "3,0,1"), Ok("0-1,3".into()));
         assert_eq!(canonical("cpus", "each"), Ok("each".into()));
         assert_eq!(canonical("shape.images", "1x3x08"), Ok("1x3x8".into()));
+        let rate = canonical("condition", "mem_read:cpu1@2GB/s");
+        assert_eq!(rate, Ok("mem_read:cpu1@2000MB/s".into()));
+        for (gap, form) in [
+            ("0", "0s"),
+            ("0.01s", "10ms"),
+            ("1500us", "1500us"),
+            ("2000ms", "2s"),
+        ] {
+            assert_eq!(canonical("param.gap", gap), Ok(form.into()));
+            assert_eq!(canonical("param.gap", form), Ok(form.into()));
+        }
+        assert!(canonical("param.gap", "6s").is_err());
         assert_eq!(canonical("option.a.b", ""), Ok(String::new()));
         for (axis, wrong) in [
             ("threads", "0"),
@@ -174,7 +205,7 @@ mod tests {
             ("cpus", "medium"),
             ("shape.x", "1x-1"),
             ("io", "copied"),
-            ("condition", "spin:cpu1"),
+            ("condition", "spin"),
             ("scenario", "pipeline"),
             ("backend", " "),
         ] {

@@ -115,7 +115,7 @@ impl<'a> Node<'a> {
     /// A single value, read as the command line reads it.
     pub(super) fn parse<T>(
         &self,
-        read: impl Fn(&str) -> std::result::Result<T, String>,
+        read: impl FnOnce(&str) -> std::result::Result<T, String>,
     ) -> Result<T> {
         read(&self.scalar()?).map_err(|why| self.error(why))
     }

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use edgedyno_shared::case::InputPolicy;
-use edgedyno_shared::order::{ColdStart, Limits, Rules};
+use edgedyno_shared::order::{ColdStart, CoolDown, Limits, Preparation, Rules};
 use edgedyno_shared::telemetry::TelemetryMode;
+use edgedyno_shared::units::Nanos;
 
 use super::align::{Align, Mode};
 use super::axis::{self, Fault};
@@ -100,6 +101,15 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
             .map_or(Ok(TelemetryMode::Normal), |node| {
                 node.parse(telemetry::mode)
             })?,
+        preparation: Preparation {
+            cool_down: root
+                .take("cool_down")
+                .map(|node| cool_down(&node))
+                .transpose()?,
+            fix_clocks: root
+                .take("fix_clocks")
+                .map_or(Ok(false), |node| node.flag())?,
+        },
         tolerance: root
             .take("tolerance")
             .map_or(Ok(Tolerance::USUAL), |node| tolerance(&node))?,
@@ -121,11 +131,6 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
         reference: compares.then_some(reference),
         rules,
     };
-    if let Some(node) = root.take("cool_down") {
-        return Err(node
-            .error("a cool-down needs a temperature, and no channel of this version reads one")
-            .hint("leave `cool_down` out"));
-    }
     root.finish()?;
     Ok(definition)
 }
@@ -472,7 +477,7 @@ fn whole<T: std::str::FromStr>(text: &str) -> std::result::Result<T, String> {
 fn usual_rules(
     warmup: Option<edgedyno_shared::order::WarmupRule>,
     trials: Option<NonZeroU64>,
-    duration: Option<edgedyno_shared::units::Nanos>,
+    duration: Option<Nanos>,
 ) -> Rules {
     let usual = RuleOptions::usual();
     RuleOptions {
@@ -491,7 +496,7 @@ fn usual_limits() -> Limits {
 fn limits(node: &Node<'_>) -> Result<Limits> {
     let mut table = node.table()?;
     let mut options = LimitOptions::usual();
-    let mut span = |key, of: &mut edgedyno_shared::units::Nanos| -> Result<()> {
+    let mut span = |key, of: &mut Nanos| -> Result<()> {
         if let Some(node) = table.take(key) {
             *of = node.parse(parse::positive_span)?;
         }
@@ -555,6 +560,22 @@ fn input_policy(text: &str) -> std::result::Result<InputPolicy, String> {
     found.ok_or_else(|| "one of fixed, cycle, fresh is needed".into())
 }
 
+/// `{ below_c = 60, sensor = "therm.cpu", limit = "5m" }`.
+fn cool_down(node: &Node<'_>) -> Result<CoolDown> {
+    let mut table = node.table()?;
+    let cool_down = CoolDown {
+        below_millicelsius: table.need("below_c")?.parse(telemetry::celsius)?,
+        sensor: table.take("sensor").map(|node| node.scalar()).transpose()?,
+        at_most: table
+            .take("limit")
+            .map_or(Ok(telemetry::COOL_DOWN_LIMIT), |node| {
+                node.parse(parse::positive_span)
+            })?,
+    };
+    table.finish()?;
+    Ok(cool_down)
+}
+
 fn cold(text: &str) -> std::result::Result<ColdStart, String> {
     match text {
         "fresh-process" => Ok(ColdStart::FreshProcess),
@@ -566,21 +587,11 @@ fn cold(text: &str) -> std::result::Result<ColdStart, String> {
 fn tolerance(node: &Node<'_>) -> Result<Tolerance> {
     let mut table = node.table()?;
     let mut tolerance = Tolerance::USUAL;
-    let mut read = |key, of: &mut f64, range: std::ops::RangeInclusive<f64>| -> Result<()> {
-        if let Some(node) = table.take(key) {
-            let needed = format!(
-                "a number from {} to {} is needed",
-                range.start(),
-                range.end()
-            );
-            let number = node.scalar()?.parse().ok().filter(|n| range.contains(n));
-            *of = number.ok_or_else(|| node.error(needed))?;
+    for name in Tolerance::NAMES {
+        if let Some(node) = table.take(name) {
+            node.parse(|text| tolerance.set(name, text))?;
         }
-        Ok(())
-    };
-    read("cosine", &mut tolerance.cosine, -1.0..=1.0)?;
-    read("cosine_int8", &mut tolerance.cosine_int8, -1.0..=1.0)?;
-    read("max_abs", &mut tolerance.max_abs, 0.0..=f64::MAX)?;
+    }
     table.finish()?;
     Ok(tolerance)
 }
@@ -626,6 +637,7 @@ order = "random"
 max_attempts = 3
 time_budget = "2h"
 cold = "page-cache"
+cool_down = { below_c = 62.5, limit = "90s" }
 zip = [["threads", "cpus"]]
 exclude = [{ batch = 8, threads = 1 }]
 include = [{ batch = 16 }]
@@ -682,6 +694,9 @@ seed = 4
             max_repeats: 9,
         };
         assert_eq!(plan.within, Some(within));
+        let cool_down = plan.cool_down.unwrap();
+        assert_eq!(cool_down.below_millicelsius, 62_500);
+        assert_eq!(cool_down.limit, Nanos::from_secs(90));
         assert_eq!(plan.rules.measure.max_trials, 50);
         assert_eq!(plan.limits.memory.map(|bytes| bytes.0), Some(1 << 30));
         assert_eq!(plan.inputs.seed, 4);
@@ -805,7 +820,16 @@ seed = 4
             ("order = 'shuffled'", (1, 9), "interleaved, random, blocked"),
             ("time_budget = 'long'", (1, 15), "time"),
             ("optimize = 'fast'", (1, 12), "a goal such as"),
-            ("cool_down = {below_c = 60}", (1, 13), "temperature"),
+            (
+                "cool_down = {below_c = 'cold'}",
+                (1, 24),
+                "a temperature in °C",
+            ),
+            (
+                "cool_down = {limit = '2m'}",
+                (1, 13),
+                "`below_c` is missing",
+            ),
         ];
         for (text, place, what) in cases {
             let (line, column, found, _) = wrong(&format!("{text}\n{base}"));

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use edgedyno_shared::case::{Generator, InputPolicy};
-use edgedyno_shared::order::{ColdStart, Limits, Rules};
+use edgedyno_shared::order::{ColdStart, Limits, Preparation, Rules};
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use self::align::Align;
@@ -55,6 +55,7 @@ pub struct Definition {
     pub limits: Limits,
     pub cold: ColdStart,
     pub telemetry: TelemetryMode,
+    pub preparation: Preparation,
     pub inputs: InputWish,
 }
 
@@ -112,6 +113,39 @@ impl Tolerance {
         cosine_int8: 0.99,
         max_abs: 1e-3,
     };
+
+    /// Names of its parts, as plan files and flags write them.
+    pub const NAMES: [&str; 3] = ["cosine", "cosine_int8", "max_abs"];
+
+    /// `cosine=0.999,max_abs=0.01`; what is not named stays usual.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut tolerance = Self::USUAL;
+        for pair in text.split(',') {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| format!("`{pair}` is no NAME=VALUE, such as cosine=0.999"))?;
+            tolerance.set(name.trim(), value.trim())?;
+        }
+        Ok(tolerance)
+    }
+
+    /// Sets one part by its name.
+    fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let (part, range) = match name {
+            "cosine" => (&mut self.cosine, -1.0..=1.0),
+            "cosine_int8" => (&mut self.cosine_int8, -1.0..=1.0),
+            "max_abs" => (&mut self.max_abs, 0.0..=f64::MAX),
+            _ => return Err(format!("`{name}` is none of {}", Self::NAMES.join(", "))),
+        };
+        let number: Option<f64> = text.parse().ok();
+        *part = number
+            .filter(|n| range.contains(n))
+            .ok_or_else(|| match name {
+                "max_abs" => "a number from 0 on is needed".to_owned(),
+                _ => "a number from -1 to 1 is needed".to_owned(),
+            })?;
+        Ok(())
+    }
 }
 
 /// What trials are fed with, as the input options of `run` say it.
@@ -129,4 +163,19 @@ pub fn fits(point: &Point, filter: &Filter) -> bool {
         let value = point.get(axis);
         value.is_some_and(|value| values.contains(value))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tolerance_is_set_by_its_parts() {
+        let found = Tolerance::parse("cosine=0.5, max_abs=0.25").unwrap();
+        assert_eq!((found.cosine, found.max_abs), (0.5, 0.25));
+        assert_eq!(found.cosine_int8, Tolerance::USUAL.cosine_int8);
+        for wrong in ["", "cosine", "cosine=2", "max_abs=-1", "cosine=nan", "l2=1"] {
+            assert!(Tolerance::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::case::{
-    Case, Condition, InputSpec, Io, ModelRef, NamedShape, RuntimeRef, Scenario, Threads,
+    Case, Condition as Named, InputSpec, Io, ModelRef, NamedShape, RuntimeRef, Scenario, Threads,
 };
 use edgedyno_shared::device::{Cpu, DeviceInfo};
 
+use super::axis::GAP;
 use super::{Definition, ModelFiles, Point};
 use crate::board::local;
 use crate::exit::CommandError;
 use crate::plan::axes::{cpu_list, dims};
 use crate::plan::check;
+use crate::plan::condition::Condition;
 
 /// Which runtime a point asks for, and where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +101,8 @@ pub fn resolve(
     for (number, point) in points.iter().enumerate() {
         let (case, model, aligned_from) = case_of(definition, point, grounds)?;
         let device = device(grounds, point)?;
+        let condition = Condition::parse(&case.condition.0).map_err(CommandError::usage)?;
+        check::cpus(device, &condition.cpus().collect::<Vec<u16>>())?;
         for cpus in cpu_sets(device, point)? {
             if let Some(cpus) = &cpus {
                 check::cpus(device, cpus)?;
@@ -165,7 +169,7 @@ fn case_of(
             Some("transfer") => Io::Transfer,
             _ => Io::Resident,
         },
-        condition: text("condition").map_or_else(Condition::idle, |c| Condition(c.into())),
+        condition: text("condition").map_or_else(Named::idle, |c| Named(c.into())),
         inputs: grounds.inputs.clone(),
     };
     Ok((case, path.to_owned(), aligned_from))
@@ -179,9 +183,10 @@ fn refuse_unbuilt(point: &Point) -> Result<(), CommandError> {
                 .hint("leave `precision` out; name files of other precisions as other models"),
         );
     }
-    if point.keys().any(|axis| axis.starts_with("param.")) {
+    let other = |axis: &&String| axis.strip_prefix("param.").is_some_and(|name| name != GAP);
+    if point.keys().any(|axis| other(&axis)) {
         return Err(
-            CommandError::usage("no workload of this version takes parameters")
+            CommandError::usage("no workload of this version takes a parameter but `gap`")
                 .hint("what a backend can be told are options: option.KEY"),
         );
     }

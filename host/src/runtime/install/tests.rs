@@ -73,6 +73,7 @@ fn installer() -> (tempfile::TempDir, Installer) {
         cache,
         architecture: "x86_64".into(),
         python: folder.path().join("python"),
+        platforms: Vec::new(),
     };
     (folder, installer)
 }

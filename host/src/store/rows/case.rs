@@ -6,7 +6,9 @@ use edgedyno_shared::case::{
     Case, Condition, Generator, InputFile, InputPolicy, InputSource, InputSpec, Io, ModelRef,
     NamedShape, RuntimeRef, Scenario, Threads,
 };
-use edgedyno_shared::order::{ColdStart, Limits, OutputWish, Rules, StopRule, WarmupRule};
+use edgedyno_shared::order::{
+    ColdStart, CoolDown, Limits, OutputWish, Preparation, Rules, StopRule, WarmupRule,
+};
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -137,6 +139,18 @@ pub struct RulesRow {
     /// Off in stores from before there was any.
     #[serde(default = "off")]
     pub telemetry: TelemetryRow,
+    #[serde(default)]
+    pub cool_down: Option<CoolDownRow>,
+    #[serde(default)]
+    pub fix_clocks: bool,
+}
+
+/// What a repeat waited for before it began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoolDownRow {
+    pub below_millicelsius: i64,
+    pub sensor: Option<String>,
+    pub at_most_ns: i64,
 }
 
 const fn off() -> TelemetryRow {
@@ -366,6 +380,34 @@ impl RulesRow {
                 reference: files(&outputs.reference),
             },
             telemetry: TelemetryRow::Normal,
+            cool_down: None,
+            fix_clocks: false,
+        }
+    }
+
+    /// The same with the board prepared in that way.
+    #[must_use]
+    pub fn prepared(self, preparation: &Preparation) -> Self {
+        let cool_down = preparation.cool_down.as_ref();
+        Self {
+            cool_down: cool_down.map(|wish| CoolDownRow {
+                below_millicelsius: wish.below_millicelsius,
+                sensor: wish.sensor.clone(),
+                at_most_ns: wish.at_most.0,
+            }),
+            fix_clocks: preparation.fix_clocks,
+            ..self
+        }
+    }
+
+    pub fn preparation(&self) -> Preparation {
+        Preparation {
+            cool_down: self.cool_down.as_ref().map(|row| CoolDown {
+                below_millicelsius: row.below_millicelsius,
+                sensor: row.sensor.clone(),
+                at_most: Nanos(row.at_most_ns),
+            }),
+            fix_clocks: self.fix_clocks,
         }
     }
 

@@ -8,10 +8,12 @@ mod common;
 mod device;
 mod record;
 mod run;
+mod stress;
 
 pub use case::{
     CaseRow, ColdRow, GeneratorRow, InputFileRow, InputsRow, IoRow, LimitsRow, ModelRefRow,
-    OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, ThreadsRow,
+    OutputsRow, PolicyRow, RulesRow, RuntimeRefRow, ScenarioRow, ShapeRow, SourceRow, TelemetryRow,
+    ThreadsRow,
 };
 pub use clock::{ClockExchangeRow, ClockMomentRow, ClockReadingRow};
 pub use common::{FactRow, FailureRow, HashRow, MomentRow, PassRow, StageName, stored_key};
@@ -22,3 +24,4 @@ pub use record::{
     RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageRow, StartRow, TensorRow, ThreadRow,
 };
 pub use run::{CaseEntry, FindingRow, OutcomeKind, RunRow, RunStatus};
+pub use stress::{EffortRow, StressRow, StressThreadRow, StressWindowRow, ThrottleRow, UnitRow};

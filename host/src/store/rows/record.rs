@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{FactRow, FailureRow, HashRow, MomentRow, StageName, stored_enum};
 use super::run::OutcomeKind;
+use super::stress::StressRow;
 
 /// One stored record: its kind and its body are two columns of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,7 @@ pub enum RecordRow {
     Output(OutputRow),
     Channel(ChannelRow),
     AgentCost(CostRow),
+    Stress(StressRow),
     End(EndRow),
 }
 
@@ -48,6 +50,7 @@ impl RecordRow {
             Record::Output(output) => Self::Output(output.into()),
             Record::Channel(channel) => Self::Channel(channel.into()),
             Record::AgentCost(cost) => Self::AgentCost(cost.into()),
+            Record::Stress(used) => Self::Stress(used.into()),
             Record::End(end) => Self::End(end.into()),
             Record::Chunk(_)
             | Record::ClockExchange(_)

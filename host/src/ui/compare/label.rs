@@ -10,7 +10,7 @@ use crate::ui::units::{self, UNKNOWN};
 
 /// How each pair is called: the axes in which the pairs differ, and what is compared where that is not
 /// the same for all; else its key.
-pub(super) fn pairs(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn pairs(comparison: &Comparison) -> Vec<String> {
     let pairs = &comparison.pairs;
     let names: BTreeSet<&String> = pairs.iter().flat_map(|pair| pair.a.axes.keys()).collect();
     let values = |name: &str| -> BTreeSet<Option<&String>> {
@@ -54,7 +54,7 @@ fn label(pair: &Pair, telling: &[&String]) -> String {
     }
 }
 
-pub(super) fn figure(metric: &Metric, side: &Side) -> String {
+pub(crate) fn figure(metric: &Metric, side: &Side) -> String {
     let text = match metric.quantity {
         Quantity::Time => units::nanoseconds(side.value),
         Quantity::Rate => units::hertz(side.value),
@@ -67,7 +67,7 @@ pub(super) fn figure(metric: &Metric, side: &Side) -> String {
 }
 
 /// `+4.2 %`.
-pub(super) fn change(share: Option<f64>) -> String {
+pub(crate) fn change(share: Option<f64>) -> String {
     let Some(share) = share.filter(|share| share.is_finite()) else {
         return UNKNOWN.to_owned();
     };
@@ -75,7 +75,7 @@ pub(super) fn change(share: Option<f64>) -> String {
 }
 
 /// `+2.1 … +6.5 %`.
-pub(super) fn interval(cell: &Cell) -> String {
+pub(crate) fn interval(cell: &Cell) -> String {
     match cell.interval() {
         Some((low, high)) => format!("{} … {} %", signed(low * 100.0), signed(high * 100.0)),
         None => UNKNOWN.to_owned(),
@@ -91,7 +91,7 @@ fn signed(percent: f64) -> String {
     }
 }
 
-pub(super) fn verdict(cell: &Cell) -> String {
+pub(crate) fn verdict(cell: &Cell) -> String {
     let words = cell.verdict.words(cell.metric);
     match &cell.confirmation {
         Some(second) if second.first == cell.verdict => format!("{words}, confirmed"),
@@ -101,7 +101,7 @@ pub(super) fn verdict(cell: &Cell) -> String {
 }
 
 /// `5 + 5`, or `5 pairs`.
-pub(super) fn repeats(cell: &Cell, pair: &Pair) -> String {
+pub(crate) fn repeats(cell: &Cell, pair: &Pair) -> String {
     use crate::compare::rule::Pairing;
     match pair.pairing {
         Pairing::Interleaved => {

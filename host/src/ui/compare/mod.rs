@@ -1,9 +1,9 @@
 //! A comparison as text: a table for the terminal, Markdown for a pull request, JUnit for a server.
 
 mod junit;
-pub(in crate::ui) mod label;
+pub(crate) mod label;
 mod markdown;
-mod notes;
+pub(crate) mod notes;
 mod table;
 
 pub use junit::junit;

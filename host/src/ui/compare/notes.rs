@@ -15,7 +15,7 @@ use crate::ui::units;
 const LONGEST: usize = 40;
 
 /// One line each, not yet wrapped.
-pub(super) fn all(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn all(comparison: &Comparison) -> Vec<String> {
     let parts = [
         sides(comparison),
         simulated(comparison),
@@ -93,10 +93,13 @@ fn sessions(comparison: &Comparison) -> Vec<String> {
                  tell it are known; arms that take turns (--rerun) need none",
                 units::percent(UNKNOWN_SPREAD)
             ),
-            SessionSpread::Measured { sessions, .. } => {
+            SessionSpread::Measured {
+                sessions, sentinel, ..
+            } => {
                 let half = sessions_reach(&sessions_of(comparison));
+                let of = if sentinel { " of a sentinel" } else { "" };
                 format!(
-                    "session spread over {sessions} earlier sessions: two sessions differ by up to {half} \
+                    "session spread over {sessions} earlier sessions{of}: two sessions differ by up to {half} \
                      by themselves (95 %); an interval is no narrower than that"
                 )
             }

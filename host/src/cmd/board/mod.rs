@@ -1,9 +1,14 @@
 //! `board`: which boards there are, and how this host comes to know one.
 
 use clap::{Args, Subcommand};
-use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::link::ticket::Ticket;
-use edgedyno_shared::wire::request::LeaseState;
+
+mod add;
+mod doctor;
+mod remove;
+mod steps;
+
+pub(super) use add::failed;
 
 use super::run::inventory::{Inquiry, find_board};
 use crate::board::known::{KnownBoard, KnownBoards};
@@ -14,11 +19,13 @@ use crate::cmd::block_on;
 use crate::documents;
 use crate::drive::DriveError;
 use crate::exit::{CommandError, CommandResult, Exit};
-use crate::ui::{print, table::Table, units};
+use crate::ui::{self, print};
 
 const EXAMPLES: &str = "\
 examples:
-  edgedyno board pair TICKET --name s100     the ticket comes from `edgedyno-agent pair` on the board
+  edgedyno board add ssh://sunrise@192.168.7.5 --name x5    brings the agent there by ssh
+  edgedyno board doctor x5                   which link of the chain is broken, and what mends it
+  edgedyno board pair TICKET --name s100     without ssh: the ticket comes from `edgedyno-agent pair` on the board
   edgedyno run model.onnx --board s100
   edgedyno board list";
 
@@ -36,6 +43,9 @@ pub struct BoardArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
+    /// Bring the agent to a board by ssh, and come to know it
+    #[command(after_help = add::ADD_EXAMPLES)]
+    Add(add::AddArgs),
     /// Boards that this host knows
     #[command(after_help = "example:\n  edgedyno board list --json")]
     List,
@@ -57,6 +67,19 @@ enum What {
         /// The board
         name: String,
     },
+    /// Which link of the chain to a board is broken, and what mends it
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor {
+        /// The board
+        #[arg(default_value = local::NAME)]
+        name: String,
+    },
+    /// Bring a newer agent to a board by ssh; a running repeat is not disturbed
+    #[command(after_help = add::UPDATE_EXAMPLES)]
+    Update(add::UpdateArgs),
+    /// Take everything off a board that was brought there, and the board off the list
+    #[command(after_help = remove::EXAMPLES)]
+    Remove(remove::RemoveArgs),
     /// Take a board off the list; on the board nothing changes
     #[command(after_help = "example:\n  edgedyno board forget s100")]
     Forget {
@@ -69,6 +92,10 @@ enum What {
 pub fn run(args: &BoardArgs, global: &Global) -> CommandResult {
     let settings = Settings::from_env()?;
     match &args.what {
+        What::Add(args) => add::add(args, &settings, global.json),
+        What::Doctor { name } => doctor::run(name, &settings, global.json),
+        What::Update(args) => add::update(args, &settings, global.json),
+        What::Remove(args) => remove::run(args, &settings, global.json),
         What::List => list(&settings, global.json),
         What::Pair {
             ticket,
@@ -86,17 +113,7 @@ fn list(settings: &Settings, json: bool) -> CommandResult {
         print::json(&documents::boards(boards.iter()));
         return Ok(Exit::GOOD);
     }
-    let mut table = Table::new().text("board").text("address").text("key");
-    table.row([local::NAME, "this machine", ""]);
-    for (name, board) in boards.iter() {
-        let addresses: Vec<String> = board.addresses.iter().map(ToString::to_string).collect();
-        table.row([
-            name,
-            &addresses.join(" "),
-            &board.key.fingerprint().to_string(),
-        ]);
-    }
-    print::result(table.render());
+    print::result(ui::board::list(boards.iter()));
     Ok(Exit::GOOD)
 }
 
@@ -108,28 +125,9 @@ fn info(name: &str, json: bool) -> CommandResult {
     })?;
     match json {
         true => print::json(&documents::board(name, &device, &lease)),
-        false => print::result(info_text(name, &device, &lease)),
+        false => print::result(ui::board::info(name, &device, &lease)),
     }
     Ok(Exit::GOOD)
-}
-
-fn info_text(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
-    let held = match &lease.holder {
-        None => "free".to_owned(),
-        Some(holder) => {
-            let since = documents::utc(holder.since_unix_ns).unwrap_or_default();
-            format!("{} since {since}", holder.name)
-        }
-    };
-    let memory = units::bytes(device.memory_total.map(|bytes| bytes.0 as f64));
-    format!(
-        "board {name}\n  agent:   {} build {}\n  machine: {} {}, {} CPUs for the agent, {memory}\n  in use:  {held}",
-        device.agent_version,
-        device.build,
-        device.os,
-        device.arch,
-        device.allowed_cpus.len()
-    )
 }
 
 fn pair(settings: &Settings, ticket: &str, name: &str, force: bool, json: bool) -> CommandResult {
@@ -165,15 +163,17 @@ fn pair(settings: &Settings, ticket: &str, name: &str, force: bool, json: bool) 
 }
 
 fn paired_text(name: &str, paired: &quic::Paired) -> String {
-    let KnownBoard { addresses, key } = &paired.board;
+    let KnownBoard { addresses, key, .. } = &paired.board;
+    let key = key
+        .map(|key| key.fingerprint().to_string())
+        .unwrap_or_default();
     let address = addresses
         .first()
         .map(ToString::to_string)
         .unwrap_or_default();
     format!(
         "board {name} at {address}, key {}, role {}\nnext: edgedyno run MODEL --board {name}",
-        key.fingerprint(),
-        paired.role
+        key, paired.role
     )
 }
 

@@ -1,0 +1,250 @@
+//! What the board is made of, for whoever looks at it: system on chip, cores, engines. Not part of a
+//! measurement's environment, which [`crate::facts`] reads.
+//!
+//! Every path is joined to a root, so that trees of boards can be read in tests.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use edgedyno_shared::device::{Fact, Reading};
+
+/// Part numbers of Arm's MIDR_EL1 by implementer, as in util-linux, sys-utils/lscpu-arm.c.
+const PARTS: &[(&str, &str, &str)] = &[
+    ("0x41", "0xd03", "Cortex-A53"),
+    ("0x41", "0xd04", "Cortex-A35"),
+    ("0x41", "0xd05", "Cortex-A55"),
+    ("0x41", "0xd07", "Cortex-A57"),
+    ("0x41", "0xd08", "Cortex-A72"),
+    ("0x41", "0xd09", "Cortex-A73"),
+    ("0x41", "0xd0a", "Cortex-A75"),
+    ("0x41", "0xd0b", "Cortex-A76"),
+    ("0x41", "0xd0c", "Neoverse-N1"),
+    ("0x41", "0xd0d", "Cortex-A77"),
+    ("0x41", "0xd41", "Cortex-A78"),
+    ("0x41", "0xd42", "Cortex-A78AE"),
+    ("0x41", "0xd46", "Cortex-A510"),
+    ("0x41", "0xd47", "Cortex-A710"),
+    ("0x41", "0xd4d", "Cortex-A715"),
+    ("0x41", "0xd80", "Cortex-A520"),
+    ("0x41", "0xd81", "Cortex-A720"),
+    ("0x41", "0xd83", "Neoverse-V3AE"),
+    ("0x4e", "0x003", "Denver 2"),
+    ("0x4e", "0x004", "Carmel"),
+];
+
+/// Folders whose entries of that beginning are engines, and what they are.
+const ENGINES: &[(&str, &str, &str)] = &[
+    ("sys/devices/system/bpu", "bpu", "BPU (D-Robotics)"),
+    ("dev", "bpu", "BPU (D-Robotics)"),
+    ("proc", "rknpu", "NPU (Rockchip)"),
+    ("sys/kernel/debug", "rknpu", "NPU (Rockchip)"),
+    ("sys/class/accel", "accel", "accelerator"),
+    ("sys/class/drm", "renderD", "GPU or NPU with a DRM driver"),
+    ("dev", "nvhost-ctrl", "GPU and DLA (Jetson)"),
+    ("dev", "nvidia0", "GPU (NVIDIA)"),
+];
+
+/// Reads all of it now.
+pub fn facts(root: &Path) -> Vec<Fact> {
+    let fact = |name: &str, value| Fact {
+        name: name.into(),
+        value,
+    };
+    vec![
+        fact("soc", soc(root)),
+        fact("cores", cores(root)),
+        fact("engines", engines(root)),
+    ]
+}
+
+/// The device tree's last word for what the board is compatible with is the chip; kernels with a driver for
+/// it say it themselves.
+fn soc(root: &Path) -> Reading {
+    let line = |path: &str| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let of_driver = || {
+        let (family, id) = (
+            line("sys/devices/soc0/family"),
+            line("sys/devices/soc0/soc_id")?,
+        );
+        Some(family.map_or(id.clone(), |family| format!("{family} {id}")))
+    };
+    let of_tree = || {
+        let text = fs::read(root.join("proc/device-tree/compatible")).ok()?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        text.split(['\0', '\n'])
+            .rfind(|word| !word.is_empty())
+            .map(str::to_owned)
+    };
+    match of_driver().or_else(of_tree) {
+        Some(soc) => Reading::Ok(soc),
+        None => Reading::Absent(
+            "neither /sys/devices/soc0 nor /proc/device-tree/compatible says".into(),
+        ),
+    }
+}
+
+/// `0-3 Cortex-A55, 4-7 Cortex-A76`: cores of one kind together, as /proc/cpuinfo has them.
+fn cores(root: &Path) -> Reading {
+    let text = match fs::read_to_string(root.join("proc/cpuinfo")) {
+        Ok(text) => text,
+        Err(why) => return Reading::Absent(format!("/proc/cpuinfo: {why}")),
+    };
+    let mut kinds: Vec<(String, Vec<u16>)> = Vec::new();
+    for block in text.split("\n\n") {
+        let fields: BTreeMap<&str, &str> = block
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(key, value)| (key.trim(), value.trim()))
+            .collect();
+        let (Some(cpu), Some(kind)) = (fields.get("processor"), kind(&fields)) else {
+            continue;
+        };
+        let Ok(cpu) = cpu.parse() else { continue };
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, cpus)) => cpus.push(cpu),
+            None => kinds.push((kind, vec![cpu])),
+        }
+    }
+    if kinds.is_empty() {
+        return Reading::Absent("/proc/cpuinfo names no cores".into());
+    }
+    let texts = kinds
+        .iter()
+        .map(|(kind, cpus)| format!("{} {kind}", ranges(cpus)));
+    Reading::Ok(texts.collect::<Vec<_>>().join(", "))
+}
+
+fn kind(fields: &BTreeMap<&str, &str>) -> Option<String> {
+    if let (Some(implementer), Some(part)) = (fields.get("CPU implementer"), fields.get("CPU part"))
+    {
+        let known = PARTS
+            .iter()
+            .find(|row| row.0 == *implementer && row.1 == *part);
+        return Some(match known {
+            Some(row) => row.2.to_owned(),
+            None => format!("implementer {implementer} part {part}"),
+        });
+    }
+    let named = ["model name", "uarch", "isa"]
+        .iter()
+        .find_map(|field| fields.get(field));
+    named.map(|name| (*name).to_owned())
+}
+
+/// `0-3,5`.
+fn ranges(cpus: &[u16]) -> String {
+    let mut parts: Vec<(u16, u16)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let text = |(first, last): &(u16, u16)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+fn engines(root: &Path) -> Reading {
+    let mut found: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    for (folder, beginning, what) in ENGINES {
+        let entries = fs::read_dir(root.join(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        for name in names.filter(|name| name.starts_with(beginning)) {
+            found
+                .entry(what)
+                .or_default()
+                .push(Path::new("/").join(folder).join(name));
+        }
+    }
+    if found.is_empty() {
+        return Reading::Absent("no driver of an engine that is known shows itself".into());
+    }
+    let texts = found.iter_mut().map(|(what, paths)| {
+        paths.sort();
+        let paths: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        format!("{what}: {}", paths.join(" "))
+    });
+    Reading::Ok(texts.collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(files: &[(&str, &str)]) -> BTreeMap<String, Reading> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        facts(root.path())
+            .into_iter()
+            .map(|fact| (fact.name, fact.value))
+            .collect()
+    }
+
+    fn cpu(number: u16, part: &str) -> String {
+        format!("processor\t: {number}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n\n")
+    }
+
+    #[test]
+    fn a_board_of_two_kinds_of_cores_is_described() {
+        let cpus: String = (0..8)
+            .map(|n| cpu(n, if n < 4 { "0xd05" } else { "0xd0b" }))
+            .collect();
+        let facts = read(&[
+            ("proc/cpuinfo", &cpus),
+            (
+                "proc/device-tree/compatible",
+                "radxa,rock-5b\0rockchip,rk3588\0",
+            ),
+            ("proc/rknpu/load", ""),
+            ("sys/class/drm/renderD129/dev", ""),
+        ]);
+        assert_eq!(
+            facts["cores"].value(),
+            Some("0-3 Cortex-A55, 4-7 Cortex-A76")
+        );
+        assert_eq!(facts["soc"].value(), Some("rockchip,rk3588"));
+        let engines = facts["engines"].value().unwrap();
+        assert!(engines.contains("NPU (Rockchip): /proc/rknpu"), "{engines}");
+        assert!(engines.contains("/sys/class/drm/renderD129"), "{engines}");
+    }
+
+    #[test]
+    fn what_no_table_knows_keeps_its_number() {
+        let facts = read(&[
+            ("proc/cpuinfo", &cpu(0, "0xfff")),
+            ("sys/devices/soc0/soc_id", "i.MX8MP\n"),
+        ]);
+        assert_eq!(
+            facts["cores"].value(),
+            Some("0 implementer 0x41 part 0xfff")
+        );
+        assert_eq!(facts["soc"].value(), Some("i.MX8MP"));
+    }
+
+    #[test]
+    fn an_empty_board_has_reasons() {
+        for (name, value) in read(&[]) {
+            assert!(
+                value.value().is_none() && !value.reason().unwrap().is_empty(),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Whole boards as text: `tests/boards/*.tree`, each with its time line and what is to come of it.
+//!
+//! A line that begins with `#` tells of the board; `== [MODE] PATH` begins a file, whose text follows;
+//! `-> PATH TARGET` is a link, `!! ERRNO PATH` a file that answers so when it is opened, `-- PATH` one that
+//! goes; `@@ MS` a later moment, whose files replace those before; `?? CHANNEL VALUE` what a read then
+//! gives, a number or the name of a state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
+use edgedyno_shared::units::Nanos;
+use nix::errno::Errno;
+
+use super::files::{Files, Numbers, ReadAt, Root};
+use super::testing::Turning;
+use super::*;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/boards")
+}
+
+/// A board at one moment.
+#[derive(Default)]
+struct Moment {
+    at_ms: i64,
+    files: Vec<(String, u32, String)>,
+    links: Vec<(String, String)>,
+    errors: BTreeMap<String, Errno>,
+    gone: Vec<String>,
+    expected: Vec<(String, String)>,
+}
+
+fn parse(text: &str) -> Vec<Moment> {
+    let mut moments = vec![Moment::default()];
+    for line in text.lines() {
+        let last = moments.last_mut().unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["#", ..] => {}
+            ["==", path] => last.files.push(((*path).into(), 0o644, String::new())),
+            ["==", mode, path] => {
+                let mode = u32::from_str_radix(mode, 8).unwrap();
+                last.files.push(((*path).into(), mode, String::new()));
+            }
+            ["->", path, target] => last.links.push(((*path).into(), (*target).into())),
+            ["!!", "EACCES", path] => drop(last.errors.insert((*path).into(), Errno::EACCES)),
+            ["!!", "EAGAIN", path] => drop(last.errors.insert((*path).into(), Errno::EAGAIN)),
+            ["--", path] => last.gone.push((*path).into()),
+            ["??", channel, value] => last.expected.push(((*channel).into(), (*value).into())),
+            ["@@", at] => moments.push(Moment {
+                at_ms: at.parse().unwrap(),
+                ..Moment::default()
+            }),
+            _ => {
+                let (_, _, text) = last.files.last_mut().unwrap_or_else(|| panic!("{line}"));
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    moments
+}
+
+impl Moment {
+    fn unpack(&self, root: &Path) {
+        for (path, mode, text) in &self.files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
+        }
+        for (path, target) in &self.links {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(target, path).unwrap();
+        }
+        for path in &self.gone {
+            fs::remove_file(root.join(path)).unwrap();
+        }
+    }
+}
+
+/// The files of a tree, some of which answer with an error: tests may run as root, whom no mode stops.
+struct Closed {
+    root: Root,
+    errors: BTreeMap<String, Errno>,
+}
+
+impl Files for Closed {
+    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
+        match self.errors.get(path) {
+            Some(errno) => Err((*errno).into()),
+            None => self.root.open(path),
+        }
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.root.list(folder)
+    }
+
+    fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>> {
+        self.root.numbers(folder)
+    }
+}
+
+fn trees() -> Vec<(String, String)> {
+    let entries = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut trees: Vec<(String, String)> = entries
+        .filter(|path| path.extension().is_some_and(|ending| ending == "tree"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    trees.sort();
+    trees
+}
+
+#[test]
+fn every_board_gives_what_it_should_at_each_moment() {
+    let trees = trees();
+    assert!(trees.len() >= 14, "{} boards", trees.len());
+    for (name, text) in trees {
+        let moments = parse(&text);
+        let root = tempfile::tempdir().unwrap();
+        moments[0].unpack(root.path());
+        let files = Closed {
+            root: Root(root.path().into()),
+            errors: moments[0].errors.clone(),
+        };
+        let mut plan = Plan {
+            mode: TelemetryMode::Normal,
+            files: Arc::new(files),
+            worker: None,
+            extra: Vec::new(),
+        };
+        let clock = Turning::default();
+        let found = plan.find();
+        let free = || Nanos::ZERO;
+        let mut watch = Watch::new("s", found, plan.mode, clock.clone(), free);
+        let mut before = 0;
+        for moment in &moments {
+            if moment.at_ms > 0 {
+                moment.unpack(root.path());
+                clock.by(Nanos::from_millis(moment.at_ms - before));
+                before = moment.at_ms;
+                watch.read_due();
+            }
+            assert!(!moment.expected.is_empty(), "{name}: nothing is expected");
+            for (channel, expected) in &moment.expected {
+                let found = watch.latest().find(|(c, _)| c.name == *channel);
+                let (found, last) = found.unwrap_or_else(|| panic!("{name} has no {channel}"));
+                let got = match last {
+                    Some(Ok(value)) => value.to_string(),
+                    Some(Err(fault)) => fault.quality.name().to_owned(),
+                    None => found.probe.state().to_owned(),
+                };
+                assert_eq!(&got, expected, "{name}, {} ms: {channel}", moment.at_ms);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_board_says_where_it_is_from() {
+    for (name, text) in trees() {
+        let head: Vec<&str> = text
+            .lines()
+            .take_while(|line| line.starts_with('#'))
+            .collect();
+        let is_told = |line: &&&str| line.contains("constructed:") || line.contains("recorded:");
+        assert_eq!(head.iter().filter(is_told).count(), 1, "{name}");
+    }
+}
+
+/// Numbers as `N`, so that a family is one name.
+fn family(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        match c.is_ascii_digit() {
+            false => out.push(c),
+            true if out.ends_with('N') => {}
+            true => out.push('N'),
+        }
+    }
+    out
+}
+
+fn page() -> String {
+    let mut out = String::from(PAGE_HEAD);
+    let kind = |kind| match kind {
+        ChannelKind::Gauge => "gauge",
+        ChannelKind::Counter => "counter",
+        ChannelKind::State => "state",
+    };
+    let fidelity = |fidelity| match fidelity {
+        Fidelity::Measured => "measured",
+        Fidelity::DriverAveraged => "mean of the driver",
+        Fidelity::Derived => "derived",
+        Fidelity::Estimated => "estimated",
+    };
+    let own = ("sampler", watch::OWN_COST);
+    let samplers = SAMPLERS
+        .iter()
+        .map(|sampler| (sampler.name(), sampler.offers()));
+    for (name, offers) in samplers.chain([own]) {
+        out.push_str(&format!("\n### {name}\n\n| channel | unit | kind | source | who may read it | changes every | boards | meaning |\n|---|---|---|---|---|---|---|---|\n"));
+        for offer in offers {
+            let period = offer.native_period.map_or_else(
+                || "not known".to_owned(),
+                |period| format!("{} ms", period.0 / 1_000_000),
+            );
+            out.push_str(&format!(
+                "| `{}` | {} | {}, {} | `{}` | {} | {period} | {} | {} |\n",
+                offer.name,
+                offer.unit,
+                kind(offer.kind),
+                fidelity(offer.fidelity),
+                offer.source.replace('|', "\\|"),
+                offer.rights,
+                offer.boards,
+                offer.meaning
+            ));
+        }
+    }
+    out.push_str(BOARDS_HEAD);
+    for (name, text) in trees() {
+        let (with, without) = channels_of(&text);
+        let head = text.lines().next().unwrap().trim_start_matches("# ");
+        let list = |names: &BTreeSet<String>| {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            names.join(", ")
+        };
+        out.push_str(&format!("\n### {name}\n\n{head}\n\n{}\n", list(&with)));
+        if !without.is_empty() {
+            out.push_str(&format!("\nNot there: {}\n", list(&without)));
+        }
+    }
+    out
+}
+
+/// Families of channels that a board gives, and those it names and cannot give.
+fn channels_of(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let moments = parse(text);
+    let root = tempfile::tempdir().unwrap();
+    moments[0].unpack(root.path());
+    let mut plan = Plan {
+        mode: TelemetryMode::Normal,
+        files: Arc::new(Closed {
+            root: Root(root.path().into()),
+            errors: moments[0].errors.clone(),
+        }),
+        worker: None,
+        extra: Vec::new(),
+    };
+    let found = plan.find();
+    let watch = Watch::new("s", found, plan.mode, Turning::default(), || Nanos::ZERO);
+    let all: Vec<(String, bool)> = watch
+        .latest()
+        .filter(|(channel, _)| {
+            !channel.name.starts_with("s.") && !channel.name.starts_with("worker.")
+        })
+        .map(|(channel, _)| (family(&channel.name), channel.probe.value().is_some()))
+        .collect();
+    let with: BTreeSet<String> = all
+        .iter()
+        .filter(|(_, good)| *good)
+        .map(|(n, _)| n.clone())
+        .collect();
+    let without = all
+        .into_iter()
+        .map(|(n, _)| n)
+        .filter(|name| !with.contains(name));
+    let without = without.collect();
+    (with, without)
+}
+
+const PAGE_HEAD: &str = "\
+# Telemetry
+
+This page is made from the agent's own list of channels.
+
+While a repeat runs, a thread of the agent watches the board, from the start of the worker's process to its
+end, on CPUs that the worker does not have. `edgedyno samples RUN` shows what it saw, `edgedyno summary`
+what that means, and [findings](findings.md) fire where it spoilt a figure. `--telemetry off` leaves it out,
+`--telemetry fast` reads what moves fast a hundred times a second instead of ten.
+
+* **The worker is not touched.** Only the kernel's own books are read; nothing that holds a lock of the
+  worker's memory is.
+* **What is not known is not zero.** A channel that cannot be read is `absent`, `denied`, `busy` or
+  `parse_error`, with its reason, and so is each sample.
+* **Samples carry the middle of their read**, by the clock of the trials. A late read is a gap, never a
+  moved sample.
+* **Faster than the source is no better.** Where it is known how often a source changes, it is told below;
+  reading a mean of one second ten times gives a staircase.
+* **The cost is bounded.** Files stay open, nothing is allocated after the first read, and the thread
+  measures its own CPU time: above 0.5 % of a core (fast: 1 %) it reads half as often, which is a finding.
+* **Counters travel as they are** and shares are made from them afterwards, over any span. A counter that
+  wraps at a known value goes on; one that falls for no known reason has no figures.
+
+Samples stay in memory until the window is over, and are kept with the repeat. What a daemon that is killed
+had watched of the running repeat is lost; its trials are not.
+
+## Channels
+
+Parts in capitals are filled in by the board.
+";
+
+const BOARDS_HEAD: &str = "
+## Boards
+
+What each of the boards that tests are made with gives. They are put together from the sources of drivers
+and public listings; on a board of yours `edgedyno samples` tells what is there.
+";
+
+#[test]
+fn the_page_of_telemetry_is_made_from_the_list() {
+    let path = folder().join("../../docs/telemetry.md");
+    let made = page();
+    if std::env::var_os("EDGEDYNO_REWRITE").is_some() {
+        fs::write(&path, &made).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == made,
+        "docs/telemetry.md is not what the agent's list makes: run this test with EDGEDYNO_REWRITE=1"
+    );
+}

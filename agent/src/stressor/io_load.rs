@@ -1,0 +1,89 @@
+//! `io`: writes a file round and round, past the page cache where the file system allows it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use edgedyno_sys::stress::Region;
+use nix::libc;
+
+use super::{Room, Settings, Stressor, Work};
+
+/// Bytes of one write, and of the file: what a small board's disk can spare.
+const WRITE: u64 = 1 << 20;
+pub(super) const FILE: u64 = 64 << 20;
+
+pub(super) struct Io;
+
+impl Stressor for Io {
+    fn name(&self) -> &'static str {
+        "io"
+    }
+
+    fn room(&self) -> Room {
+        Room::Disk(FILE)
+    }
+
+    fn prepare(&self, settings: &Settings<'_>) -> io::Result<Box<dyn Work>> {
+        let (file, direct) = nameless(settings.scratch, settings.seed)?;
+        Ok(Box::new(Writing {
+            file,
+            direct,
+            // Aligned to a page, as writing past the cache asks for.
+            buffer: Region::new(WRITE as usize)?,
+            at: 0,
+            written: 0,
+        }))
+    }
+}
+
+/// A file that has no name any more, and so is gone with this process; whether it passes the cache by.
+fn nameless(folder: &Path, seed: u64) -> io::Result<(File, bool)> {
+    let path = folder.join(format!("stress-io-{}-{seed:x}", std::process::id()));
+    let open = |flags| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.custom_flags(flags).open(&path)
+    };
+    let opened = match open(libc::O_DIRECT) {
+        Ok(file) => Ok((file, true)),
+        // tmpfs and some others refuse it.
+        Err(_) => open(0).map(|file| (file, false)),
+    };
+    let _ = std::fs::remove_file(&path);
+    opened
+}
+
+struct Writing {
+    file: File,
+    direct: bool,
+    buffer: Region,
+    at: u64,
+    written: u64,
+}
+
+impl Work for Writing {
+    fn step(&mut self) -> io::Result<u64> {
+        let piece = &self.buffer.as_bytes()[..WRITE as usize];
+        self.file.write_all_at(piece, self.at)?;
+        self.at = (self.at + WRITE) % FILE;
+        if self.at == 0 || !self.direct {
+            self.file.sync_data()?;
+        }
+        self.written += WRITE;
+        Ok(WRITE)
+    }
+
+    fn checksum(&self) -> u64 {
+        self.written
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let through = "the file system takes no O_DIRECT: each write was followed by fdatasync";
+        match self.direct {
+            true => Vec::new(),
+            false => vec![through.into()],
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the memory kernels are made of, as it stands in the program.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::process::Command;
+
+use edgedyno_sys::stress::{Pattern, Stream};
+
+/// Calls everything, so that nothing is left out of the program.
+fn moved_by_all() -> u64 {
+    let built = Pattern::ALL
+        .into_iter()
+        .filter(|pattern| pattern.is_built());
+    let moved = built.map(|pattern| {
+        let mut stream = Stream::new(black_box(pattern), 1).unwrap();
+        stream.step(256)
+    });
+    moved.sum()
+}
+
+/// Instructions of each function of this program that is a kernel, by module and name.
+fn kernels() -> Option<BTreeMap<String, Vec<String>>> {
+    let program = std::env::current_exe().unwrap();
+    let mut objdump = Command::new("objdump");
+    objdump
+        .args(["-d", "-C", "--no-show-raw-insn"])
+        .arg(program);
+    let output = objdump.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut name = None;
+    for line in text.lines() {
+        if let Some(head) = line.strip_suffix(">:") {
+            name = head.split_once("stress::arch::").map(|(_, name)| name);
+        } else if let (Some(name), Some((_, instruction))) = (name, line.split_once('\t')) {
+            let body = found.entry(name.to_owned()).or_default();
+            body.push(instruction.to_owned());
+        }
+    }
+    Some(found)
+}
+
+#[test]
+fn stores_that_shall_pass_the_caches_by_do_and_others_do_not() {
+    assert!(moved_by_all() > 0);
+    let Some(kernels) = kernels() else {
+        let strict = std::env::var("EDGEDYNO_TEST_STRICT");
+        let why = "objdump is needed to see what the kernels are made of";
+        assert_ne!(strict.as_deref(), Ok("1"), "{why}");
+        eprintln!("skipped: {why}");
+        return;
+    };
+    let (passing, plain) = match std::env::consts::ARCH {
+        "aarch64" => ("stnp", "stp"),
+        _ => ("movnt", "movdqa"),
+    };
+    let count = |name: &str, word: &str| {
+        let of_name = kernels.iter();
+        let of_name = of_name.filter(|(kernel, _)| kernel.rsplit("::").next() == Some(name));
+        let bodies: Vec<&Vec<String>> = of_name.map(|(_, body)| body).collect();
+        assert!(!bodies.is_empty(), "no {name} in {:?}", kernels.keys());
+        let instructions = bodies.into_iter().flatten();
+        instructions.filter(|text| text.contains(word)).count()
+    };
+    for name in ["write", "write_nt", "copy", "copy_nt"] {
+        let (passing, plain) = (count(name, passing), count(name, plain));
+        match name.ends_with("_nt") {
+            true => assert!(passing >= 4, "{name}: {passing}"),
+            false => assert!(passing == 0 && plain >= 4, "{name}: {passing} {plain}"),
+        }
+        for call in ["memcpy", "memset", "memmove"] {
+            assert_eq!(count(name, call), 0, "{name} calls {call}");
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Bringing the agent to a board, starting it there, and taking it away again.
+//!
+//! Each build has a folder of its own, `BASE/VERSION-HASH/edgedyno-agent`, so that an update stands beside
+//! what runs. Nothing is written over.
+
+use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::link::key::PublicKey;
+
+use super::fault::SshError;
+use super::shell::{Answer, is_plain_path, marker};
+use super::{Fault, Shell};
+use crate::board::agents::AgentFile;
+use crate::board::known::{SshRoute, Start};
+
+/// Builds that stay on a board, the new one among them.
+pub const KEPT: usize = 2;
+
+/// The unit of `--service`, with words between @ for those of one board.
+const UNIT: &str = include_str!("../../../../agent/packaging/edgedyno-agent.service");
+const UNIT_NAME: &str = "edgedyno-agent.service";
+
+/// Why an agent could not be brought to a board.
+#[derive(Debug, thiserror::Error)]
+pub enum DeployError {
+    #[error(transparent)]
+    Ssh(#[from] SshError),
+    #[error("the board's disk is full")]
+    Full { said: String },
+    #[error("what arrived on the board is not what was sent")]
+    Damaged { said: String },
+    #[error("the agent cannot run on the board: {said}")]
+    CannotRun { said: String },
+    #[error("the agent cannot be started as a service: {said}")]
+    Service { said: String },
+    #[error("the board does not do as it should: {said}")]
+    Script { said: String },
+}
+
+impl DeployError {
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Ssh(why) => why.hint(),
+            Self::Full { .. } => "make room there, or name another folder with --folder".into(),
+            Self::Damaged { .. } => "run the command again".into(),
+            Self::CannotRun { said } if said.contains("GLIBC_") => {
+                "this agent was linked for a newer C library than the board has: build it with `cargo board \
+                 build`, which links for glibc 2.27"
+                    .into()
+            }
+            Self::CannotRun { said } if said.contains("ermission denied") => {
+                "nothing can be started in that folder: name another with --folder".into()
+            }
+            Self::CannotRun { .. } => "see that it is the agent for this board: --agent FILE".into(),
+            Self::Service { .. } => "leave out --service: the agent is then started when it is needed".into(),
+            Self::Script { .. } => "see what `edgedyno board doctor` says".into(),
+        }
+    }
+}
+
+/// What came of bringing an agent there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deployed {
+    /// Its path on the board.
+    pub program: String,
+    /// Its own word for its build.
+    pub build: String,
+    /// The agent's key, when it was asked to know this host.
+    pub key: Option<PublicKey>,
+    /// Bytes that were sent; none when it was there already.
+    pub sent: u64,
+    /// Older builds that went.
+    pub deleted: Vec<String>,
+}
+
+/// A host that the agent is to know, and may then come over the network.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    pub key: PublicKey,
+    /// Of the host, for people.
+    pub name: String,
+}
+
+/// The folder of one build below the base.
+pub fn version_folder(base: &str, sha256: &Sha256) -> String {
+    let hash = sha256.to_string();
+    format!("{base}/{}-{}", edgedyno_shared::VERSION, &hash[..12])
+}
+
+/// Sends the agent if it is not there, tries it, and lets it know this host.
+pub async fn deploy(
+    shell: &Shell,
+    base: &str,
+    agent: &AgentFile,
+    environment: &str,
+    introduction: Option<&Introduction>,
+    tell: &mut dyn FnMut(u64),
+) -> Result<Deployed, DeployError> {
+    debug_assert!(is_plain_path(base), "{base}");
+    let folder = version_folder(base, &agent.sha256);
+    let program = format!("{folder}/edgedyno-agent");
+    let is_there = shell.run(&format!("{program} self-hash")).await?;
+    let is_there = is_there.output.trim() == agent.sha256.to_string();
+    let unfinished = format!("{base}/.new-{}", marker());
+    if !is_there {
+        let line = format!(
+            "umask 077; mkdir -p {base} && cat > {unfinished} || {{ rm -f {unfinished}; exit 9; }}"
+        );
+        let sent = shell.send(&line, &agent.path, tell).await?;
+        if sent.code != 0 {
+            return Err(refused(&sent));
+        }
+        install(shell, &unfinished, &folder, agent).await?;
+    }
+    let admit = introduction.map(|known| {
+        let name: String = known
+            .name
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || "-_.@".contains(*c))
+            .collect();
+        format!("{environment}{program} admit admin {} {name}", known.key)
+    });
+    let script = format!(
+        "{program} version || exit 1\n{}\n{}",
+        admit.unwrap_or_default(),
+        prune(base, &folder)
+    );
+    let answer = shell.run(&script).await?;
+    let mut lines = answer.output.lines();
+    let build = lines
+        .next()
+        .and_then(|line| line.split_once(" build "))
+        .map(|(_, build)| build.to_owned());
+    let Some(build) = build.filter(|_| answer.code == 0) else {
+        return Err(DeployError::CannotRun {
+            said: super::fault::last_words(&answer.stderr),
+        });
+    };
+    let values = |name: &'static str| {
+        answer
+            .output
+            .lines()
+            .filter_map(move |line| Some(line.strip_prefix(name)?.to_owned()))
+    };
+    let key = values("key ").next().and_then(|key| key.parse().ok());
+    Ok(Deployed {
+        program,
+        build,
+        key,
+        sent: if is_there { 0 } else { agent.bytes },
+        deleted: values("deleted ").collect(),
+    })
+}
+
+/// Tries what arrived under its working name, and gives it its own.
+async fn install(
+    shell: &Shell,
+    unfinished: &str,
+    folder: &str,
+    agent: &AgentFile,
+) -> Result<(), DeployError> {
+    let script = format!(
+        "chmod 755 {unfinished}\nhash=$({unfinished} self-hash) || {{ rm -f {unfinished}; exit 8; }}\n\
+         if [ \"$hash\" != {} ]; then rm -f {unfinished}; echo \"$hash\"; exit 7; fi\n\
+         mkdir -p {folder} && mv -f {unfinished} {folder}/edgedyno-agent",
+        agent.sha256
+    );
+    let answer = shell.run(&script).await?;
+    let said = super::fault::last_words(&answer.stderr);
+    match answer.code {
+        0 => Ok(()),
+        8 => Err(DeployError::CannotRun { said }),
+        7 => Err(DeployError::Damaged { said }),
+        _ => Err(refused(&answer)),
+    }
+}
+
+fn refused(answer: &Answer) -> DeployError {
+    let said = super::fault::last_words(&answer.stderr);
+    match said.contains("No space left") || said.contains("quota") {
+        true => DeployError::Full { said },
+        false => DeployError::Script { said },
+    }
+}
+
+/// Removes all builds but the newest and the one just used; a program that runs keeps its file.
+fn prune(base: &str, keep: &str) -> String {
+    let others = KEPT - 1;
+    format!(
+        "touch {keep}\nleft={others}\nfor program in $(ls -dt {base}/*/edgedyno-agent 2>/dev/null); do\n\
+         folder=${{program%/edgedyno-agent}}\n[ \"$folder\" = {keep} ] && continue\n\
+         if [ \"$left\" -gt 0 ]; then left=$((left - 1)); continue; fi\n\
+         rm -rf \"$folder\" && echo \"deleted $folder\"\ndone\nrm -f {base}/.new-*\ntrue\n"
+    )
+}
+
+/// The unit as it stands on that board.
+pub fn unit(route: &SshRoute, is_root: bool) -> String {
+    let mut words = String::new();
+    if let Some(listen) = route.listen {
+        words = format!("--listen {listen}");
+        if is_root {
+            words += " --run-as root";
+        }
+    }
+    let target = if is_root {
+        "multi-user.target"
+    } else {
+        "default.target"
+    };
+    UNIT.replace("@PROGRAM@", &route.program)
+        .replace("@ARGUMENTS@", words.trim())
+        .replace("@TARGET@", target)
+}
+
+/// Starts what the route says is started; on demand nothing is.
+pub async fn start(shell: &Shell, route: &SshRoute, is_root: bool) -> Result<(), DeployError> {
+    let script = match (route.start, route.listen) {
+        (Start::OnDemand, _) => return Ok(()),
+        (Start::Service, _) => service_script(&unit(route, is_root), is_root),
+        (Start::Detached, listen) => detached_script(route, listen.map(|l| l.to_string()), is_root),
+    };
+    let answer = shell.run(&script).await?;
+    match answer.code {
+        0 => Ok(()),
+        _ => Err(DeployError::Service {
+            said: super::fault::last_words(&answer.stderr),
+        }),
+    }
+}
+
+fn service_script(unit: &str, is_root: bool) -> String {
+    let (folder, systemctl, linger) = match is_root {
+        true => ("/etc/systemd/system".to_owned(), "systemctl", "true"),
+        false => (
+            "${XDG_CONFIG_HOME:-$HOME/.config}/systemd/user".to_owned(),
+            "systemctl --user",
+            // Without it the service ends with the user's last session.
+            "loginctl enable-linger",
+        ),
+    };
+    format!(
+        "folder=\"{folder}\"\n{systemctl} --version >/dev/null || exit 1\nmkdir -p \"$folder\" || exit 1\n\
+         cat > \"$folder/{UNIT_NAME}\" <<'EDGEDYNO_UNIT' || exit 1\n{unit}\nEDGEDYNO_UNIT\n{linger}\n\
+         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} && {systemctl} restart {UNIT_NAME}"
+    )
+}
+
+/// A daemon that outlives this connection, with its log where others of its kind have it.
+fn detached_script(route: &SshRoute, listen: Option<String>, is_root: bool) -> String {
+    let program = &route.program;
+    let mut words = String::new();
+    if let Some(listen) = listen {
+        words = format!(" --listen {listen}");
+        if is_root {
+            words += " --run-as root";
+        }
+    }
+    let environment = exported(&route.environment());
+    // A wait, so that what cannot be started is seen to fail.
+    format!(
+        "{environment}state=\"${{EDGEDYNO_AGENT_STATE:-${{XDG_STATE_HOME:-$HOME/.local/state}}/edgedyno}}\"\n\
+         umask 077; mkdir -p \"$state\"\n\
+         away=$(command -v setsid) || away=$(command -v nohup) || away=\n\
+         $away {program} serve{words} </dev/null >>\"$state/agent.log\" 2>&1 &\n\
+         daemon=$!\nsleep 1\nkill -0 $daemon 2>/dev/null || {{ tail -n 2 \"$state/agent.log\" >&2; exit 1; }}"
+    )
+}
+
+/// Variables before a command, as a line of a script.
+fn exported(environment: &str) -> String {
+    match environment.trim() {
+        "" => String::new(),
+        variables => format!("export {variables}\n"),
+    }
+}
+
+/// What was taken away from a board.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removed {
+    pub deleted: Vec<String>,
+}
+
+/// Takes away everything that was brought there: builds, service, state, installed runtimes. The daemon must
+/// have left.
+pub async fn remove(shell: &Shell, base: &str, route: &SshRoute) -> Result<Removed, DeployError> {
+    debug_assert!(is_plain_path(base), "{base}");
+    let environment = exported(&route.environment());
+    let script = format!(
+        "{environment}gone() {{ [ -e \"$1\" ] || [ -L \"$1\" ] || return 0; rm -rf \"$1\" && echo \"deleted $1\"; }}\n\
+         root=/etc/systemd/system/{UNIT_NAME}\n\
+         own=\"${{XDG_CONFIG_HOME:-$HOME/.config}}/systemd/user/{UNIT_NAME}\"\n\
+         if [ -e \"$root\" ] && [ -w \"$root\" ]; then systemctl disable --now {UNIT_NAME} 2>/dev/null; gone \"$root\"; fi\n\
+         if [ -e \"$own\" ]; then systemctl --user disable --now {UNIT_NAME} 2>/dev/null; gone \"$own\"; fi\n\
+         gone \"${{EDGEDYNO_AGENT_STATE:-${{XDG_STATE_HOME:-$HOME/.local/state}}/edgedyno}}\"\n\
+         gone \"${{EDGEDYNO_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/edgedyno}}\"\n\
+         for folder in {base}/*/; do [ -f \"$folder/edgedyno-agent\" ] && gone \"${{folder%/}}\"; done\n\
+         rm -f {base}/.new-*\nrmdir {base} 2>/dev/null && echo 'deleted {base}'\ntrue"
+    );
+    let answer = shell.run(&script).await?;
+    let deleted = answer
+        .output
+        .lines()
+        .filter_map(|line| line.strip_prefix("deleted "));
+    Ok(Removed {
+        deleted: deleted.map(str::to_owned).collect(),
+    })
+}
+
+/// A file of a runtime, put where the agent looks for it.
+pub async fn put_runtime_file(
+    shell: &Shell,
+    environment: &str,
+    below: &str,
+    file: &std::path::Path,
+    sha256: &str,
+    tell: &mut dyn FnMut(u64),
+) -> Result<String, DeployError> {
+    let name = file
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let folder =
+        format!("\"${{EDGEDYNO_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/edgedyno}}/{below}\"");
+    let environment = exported(environment).replace('\n', "; ");
+    let unfinished = format!(".new-{}", marker());
+    let line = format!(
+        "{environment}umask 077; mkdir -p {folder} && cd {folder} && cat > {unfinished} || \
+         {{ rm -f {unfinished}; exit 9; }}; mv -f {unfinished} {name}; pwd"
+    );
+    if !super::shell::is_plain(&line) {
+        return Err(DeployError::Ssh(SshError::new(
+            shell.destination(),
+            Fault::Shell,
+            format!("`{name}` is no name for a file on a board"),
+        )));
+    }
+    let sent = shell.send(&line, file, tell).await?;
+    if sent.code != 0 {
+        return Err(refused(&sent));
+    }
+    let folder = sent
+        .output
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
+    let path = format!("{folder}/{name}");
+    check_hash(shell, &path, sha256).await?;
+    Ok(path)
+}
+
+/// By the board's own tool where it has one; a board without gets no check beyond ssh's.
+async fn check_hash(shell: &Shell, path: &str, sha256: &str) -> Result<(), DeployError> {
+    let script = format!(
+        "command -v sha256sum >/dev/null || exit 0\nsha256sum \"{path}\" | cut -d ' ' -f 1"
+    );
+    let answer = shell.run(&script).await?;
+    match answer.output.trim() {
+        "" => Ok(()),
+        found if found == sha256 => Ok(()),
+        found => Err(DeployError::Damaged {
+            said: format!("{path} has sha256 {found}"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(start: Start, listen: Option<&str>) -> SshRoute {
+        SshRoute {
+            destination: "ssh://u@h".parse().unwrap(),
+            program: "/home/u/.local/lib/edgedyno/0.1.0-ab/edgedyno-agent".into(),
+            architecture: "aarch64".into(),
+            start,
+            listen: listen.map(|listen| listen.parse().unwrap()),
+            keep: None,
+        }
+    }
+
+    #[test]
+    fn a_unit_starts_the_program_that_was_brought() {
+        let unit = unit(&route(Start::Service, Some("0.0.0.0:7447")), false);
+        let start = "ExecStart=/home/u/.local/lib/edgedyno/0.1.0-ab/edgedyno-agent serve --listen 0.0.0.0:7447\n";
+        assert!(unit.contains(start), "{unit}");
+        assert!(unit.contains("WantedBy=default.target"));
+        let settings: Vec<&str> = unit.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(!settings.join("\n").contains('@'), "{unit}");
+    }
+
+    #[test]
+    fn a_service_of_root_says_who_measures() {
+        let unit = unit(&route(Start::Service, Some("0.0.0.0:7447")), true);
+        assert!(
+            unit.contains("--run-as root") && unit.contains("multi-user.target"),
+            "{unit}"
+        );
+        let unit = super::unit(&route(Start::Service, None), true);
+        assert!(unit.contains("edgedyno-agent serve \n"), "{unit}");
+    }
+
+    #[test]
+    fn the_newest_builds_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let at = base.path().display().to_string();
+        for (age, name) in ["0.1.0-d", "0.1.0-c", "0.1.0-b", "0.1.0-a"]
+            .iter()
+            .enumerate()
+        {
+            let folder = base.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            let program = std::fs::File::create(folder.join("edgedyno-agent")).unwrap();
+            let minutes = std::time::Duration::from_secs(60 * age as u64);
+            program
+                .set_modified(std::time::SystemTime::UNIX_EPOCH + minutes)
+                .unwrap();
+        }
+        std::fs::create_dir(base.path().join("something-else")).unwrap();
+        let script = prune(&at, &format!("{at}/0.1.0-d"));
+        let output = std::process::Command::new("/bin/sh")
+            .args(["-c", &script])
+            .output()
+            .unwrap();
+        let left = |name: &str| base.path().join(name).exists();
+        assert!(
+            left("0.1.0-d") && left("0.1.0-a"),
+            "the one in use, and the newest beside it"
+        );
+        assert!(!left("0.1.0-b") && !left("0.1.0-c") && left("something-else"));
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(
+            told,
+            format!("deleted {at}/0.1.0-b\ndeleted {at}/0.1.0-c\n")
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! `board remove`: taking the agent off a board again.
+
+use clap::Args;
+use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::wire::hello::DaemonStatus;
+
+use super::add::{by_hand, failed};
+use crate::board::known::{KnownBoards, SshRoute};
+use crate::board::settings::Settings;
+use crate::board::setup::{self, SetupError};
+use crate::board::ssh::deploy::{self, DeployError, Removed};
+use crate::board::ssh::{Fault, Shell, Ssh, SshError};
+use crate::board::{ConnectError, any, local};
+use crate::cmd::block_on;
+use crate::documents;
+use crate::exit::{CommandError, CommandResult, Exit};
+use crate::ui::{self, print};
+
+pub(super) const EXAMPLES: &str = "\
+examples:
+  edgedyno board remove x5
+  edgedyno board remove x5 --force       also with results that nobody has fetched
+  edgedyno board forget x5               off the list only; nothing on the board changes";
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct RemoveArgs {
+    /// The board
+    name: String,
+    /// Also when it measures, or has results that nobody has fetched: they are lost
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(args: &RemoveArgs, settings: &Settings, json: bool) -> CommandResult {
+    let name = &args.name;
+    let mut boards = KnownBoards::read(settings)?;
+    let Some(known) = boards.get(name).cloned() else {
+        if name == local::NAME {
+            return Err(CommandError::usage(
+                "`local` is this machine, where nothing was brought to",
+            ));
+        }
+        let names = boards.iter().map(|(name, _)| name);
+        return Err(any::unknown(name, names));
+    };
+    let Some(route) = &known.ssh else {
+        return Err(by_hand(name, "cleared"));
+    };
+    let removed = block_on(async {
+        let removed = clear(name, route, args.force).await;
+        removed.map_err(|why| why.told(name))
+    })?;
+    boards.forget(name);
+    boards.write(settings)?;
+    match json {
+        true => print::json(&documents::board_removed(name, &removed.deleted)),
+        false => print::result(ui::board::removed(name, &removed.deleted)),
+    }
+    Ok(Exit::GOOD)
+}
+
+enum Refusal {
+    Setup(SetupError),
+    /// It measures, or keeps what somebody may want.
+    Busy(DaemonStatus),
+}
+
+impl From<SetupError> for Refusal {
+    fn from(why: SetupError) -> Self {
+        Self::Setup(why)
+    }
+}
+
+impl From<ConnectError> for Refusal {
+    fn from(why: ConnectError) -> Self {
+        Self::Setup(why.into())
+    }
+}
+
+impl From<SshError> for Refusal {
+    fn from(why: SshError) -> Self {
+        Self::Setup(why.into())
+    }
+}
+
+impl From<DeployError> for Refusal {
+    fn from(why: DeployError) -> Self {
+        Self::Setup(why.into())
+    }
+}
+
+impl Refusal {
+    fn told(self, name: &str) -> CommandError {
+        let what = format!("board {name} is not cleared");
+        match self {
+            Self::Setup(why) => failed(&what, why),
+            Self::Busy(status) => {
+                let running = if status.running {
+                    "a repeat is running; "
+                } else {
+                    ""
+                };
+                let (queued, spooled) = (status.queued, status.spooled);
+                CommandError::new(Exit::BOARD, what)
+                    .cause(format!("{running}{queued} orders wait there, and {spooled} results that nobody has fetched"))
+                    .hint("fetch them with `--resume last` where they were ordered, or give them up with --force")
+            }
+        }
+    }
+}
+
+async fn clear(name: &str, route: &SshRoute, force: bool) -> Result<Removed, Refusal> {
+    let shell = Shell::new(route.destination.clone());
+    let ssh = Ssh::new(name, route.clone());
+    match ssh.greet(StoreId::NONE).await {
+        Ok(mut greeted) => {
+            let status = greeted.status().await.map_err(ConnectError::from)?;
+            let is_busy = status.running || status.queued > 0 || status.spooled > 0;
+            if is_busy && !force {
+                greeted.leave().await;
+                return Err(Refusal::Busy(status));
+            }
+            let status = setup::retire(&ssh, &shell, greeted).await?;
+            if status.running {
+                // Its workers end with it.
+                shell
+                    .run(&format!("kill -9 {}\nsleep 1", status.process))
+                    .await?;
+            }
+        }
+        // Nothing runs that could be asked; what is left is files.
+        Err(ConnectError::Ssh(SshError {
+            fault: Fault::AgentMissing | Fault::AgentUnusable,
+            ..
+        })) => {}
+        Err(why) => return Err(why.into()),
+    }
+    let Some(base) = route.base() else {
+        return Ok(Removed::default());
+    };
+    Ok(deploy::remove(&shell, base, route).await?)
+}

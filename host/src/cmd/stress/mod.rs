@@ -1,0 +1,395 @@
+//! `stress`: how much other work on the board slows a model down.
+
+pub(super) mod calibrate;
+mod ladder;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use edgedyno_shared::case::Case;
+use edgedyno_shared::load::Throttle;
+use edgedyno_shared::order::{ColdStart, Rules, WarmupRule};
+use edgedyno_shared::units::Nanos;
+
+use super::run::execute::Begin;
+use super::run::inventory::{Inquiry, find_board};
+use super::sweep::{execute, prepare, show};
+use super::{block_on, read, summary};
+use crate::board::local;
+use crate::cli::Global;
+use crate::contention::{self, report};
+use crate::drive::DriveEnd;
+use crate::exit::{CommandError, CommandResult, Exit};
+use crate::options::inputs::InputOptions;
+use crate::options::limits::LimitOptions;
+use crate::options::parse;
+use crate::options::placement::PlacementOptions;
+use crate::options::rules::{for_at_least, warmup};
+use crate::options::runtime::RuntimeOptions;
+use crate::options::shapes::ShapeOptions;
+use crate::options::telemetry::TelemetryOptions;
+use crate::plan::axes::{cpu_list, dims};
+use crate::plan::schedule::{Order, Recovery, Sentinel};
+use crate::plan::sweep::file::model_name;
+use crate::plan::sweep::{Axis, Definition, InputWish, ModelFiles, Tolerance};
+use crate::source::{Opened, Source};
+use crate::ui::print;
+use crate::ui::stress as text;
+
+const EXAMPLES: &str = "\
+examples:
+  edgedyno stress model.onnx                          idle, spin, and memory load in seven steps
+  edgedyno stress model.onnx --slo p99=33ms           how much traffic p99 bears
+  edgedyno stress model.onnx --stressor mem_write_nt --levels 50,100 --stress-cpus 2-3
+  edgedyno stress model.onnx --worst                  which stressor on which CPUs slows it most
+  edgedyno stress model.onnx --gap 0,10ms,100ms,2s    what idle time between trials costs
+  edgedyno stress --show last                         a stored experiment again
+  edgedyno export last --format contention --output contention.json";
+
+/// Idle repeats at the end of a plan.
+const RECOVERY: u32 = 3;
+
+/// Repeats between two looks at the idle board beside those of each round.
+const SENTINEL: u32 = 8;
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StressArgs {
+    /// The model to run
+    #[arg(required_unless_present = "show", conflicts_with = "show")]
+    pub model: Option<PathBuf>,
+    /// Board to measure on
+    #[arg(long, value_name = "NAME", default_value = local::NAME)]
+    pub board: String,
+    #[command(flatten)]
+    pub load: LoadOptions,
+    #[command(flatten)]
+    pub runtime: RuntimeOptions,
+    #[command(flatten)]
+    pub shapes: ShapeOptions,
+    #[command(flatten)]
+    pub inputs: InputOptions,
+    #[command(flatten)]
+    pub placement: PlacementOptions,
+    #[command(flatten)]
+    pub rules: StressRules,
+    #[command(flatten)]
+    pub limits: LimitOptions,
+    #[command(flatten)]
+    pub telemetry: TelemetryOptions,
+    #[command(flatten)]
+    pub conduct: StressConduct,
+}
+
+/// What disturbs the model.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Load")]
+pub struct LoadOptions {
+    /// Stressors, each at every level [default: mem_copy_nt,mem_read]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub stressor: Vec<String>,
+    /// Levels in percent of what the stressor can do on this board
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = ladder::LEVELS)]
+    pub levels: Vec<f64>,
+    /// CPUs of the load; without it all but the model's and one for the agent
+    #[arg(long, value_name = "LIST", value_parser = parse::cpus)]
+    pub stress_cpus: Option<parse::CpuList>,
+    /// What a stressor does between two pieces of work
+    #[arg(long, value_name = "HOW", default_value = "spin")]
+    pub throttle: ThrottleChoice,
+    /// Memory that the stressors of a condition go through together, such as 512MiB [default: four times the
+    /// caches]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub working_set: Option<edgedyno_shared::units::Bytes>,
+    /// How long a load runs before warm-up begins
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::span)]
+    pub settle: Nanos,
+    /// Looks for the stressor and the CPUs that slow the model most, all at full effort
+    #[arg(long, conflicts_with_all = ["stressor", "gap"])]
+    pub worst: bool,
+    /// No load, but idle time between trials: a list such as 0,10ms,100ms,2s
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', conflicts_with_all = ["stressor", "slo"])]
+    pub gap: Vec<String>,
+    /// A limit whose bearable traffic is looked for, such as p99=33ms
+    #[arg(long, value_name = "FIGURE=TIME", value_parser = slo)]
+    pub slo: Option<(String, f64)>,
+    /// Calibrate again, whatever is stored
+    #[arg(long)]
+    pub recalibrate: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ThrottleChoice {
+    /// Keeps its CPU: occupancy is the same at every level
+    Spin,
+    /// Leaves its CPU, as work that waits does
+    Sleep,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Rules")]
+pub struct StressRules {
+    /// `steady` (at most 10 s), `steady:2s` (at most 2 s), trials such as 20, a time such as 2s, `none`
+    #[arg(long, value_name = "RULE", default_value = "steady:3s", value_parser = warmup)]
+    pub warmup: WarmupRule,
+    /// Measures this long under each condition, and at least 11 trials
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse::positive_span)]
+    pub duration: Nanos,
+    /// Rounds: in each, every condition is measured once in a fresh process, in an order of its own
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub repeat: NonZeroU32,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Run")]
+pub struct StressConduct {
+    /// Show a stored experiment again: a run's id, the beginning of it, a tag, or `last`
+    #[arg(long, value_name = "RUN")]
+    pub show: Option<String>,
+    /// Show conditions, order and expected time, and stop there
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Name the run; may be repeated
+    #[arg(long = "tag", value_name = "NAME")]
+    pub tags: Vec<String>,
+    /// Exit with 0 although findings make the result invalid
+    #[arg(long)]
+    pub force: bool,
+}
+
+fn slo(text: &str) -> Result<(String, f64), String> {
+    let needed = || "a figure and a time, such as p99=33ms, are needed".to_owned();
+    let (name, time) = text.split_once('=').ok_or_else(needed)?;
+    let metric = crate::compare::metric::find(name.trim()).map_err(|why| why.hint)?;
+    if !report::METRICS.contains(&metric.name) {
+        return Err(format!("one of {} is needed", report::METRICS.join(", ")));
+    }
+    let time = parse::positive_span(time.trim())?;
+    Ok((metric.name.to_owned(), time.0 as f64))
+}
+
+/// Measures, stores, and shows what the load did.
+pub fn run(args: &StressArgs, global: &Global) -> CommandResult {
+    let Some(model) = &args.model else {
+        let name = args.conduct.show.clone().unwrap_or_default();
+        let Opened { source, .. } = Source::open(&name, global.store(), &super::here()?)?;
+        return outcome(&source, args, global.json);
+    };
+    let definition = definition(args, model)?;
+    let mut prepared = prepare::prepare(&definition, global)?;
+    arrange(&mut prepared, args);
+    if let Some(note) = &prepared.note {
+        print::note(format_args!("note: {note}"));
+    }
+    if args.conduct.dry_run {
+        show::plan(&prepared, global.json);
+        return Ok(Exit::GOOD);
+    }
+    calibrate::ensure(&mut prepared, args.load.recalibrate, global)?;
+    let how = Begin::New {
+        command: "stress",
+        tags: &args.conduct.tags,
+    };
+    let swept = execute::execute(&prepared, &how, global)?;
+    let shown = outcome(&swept.source, args, global.json)?;
+    if let Some(failed) = swept.failed {
+        return Err(failed);
+    }
+    let interrupted = (swept.end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
+    Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
+}
+
+/// Looks at the idle board often, and once more at the end.
+fn arrange(prepared: &mut prepare::Prepared, args: &StressArgs) {
+    let is_base = |case: &Case| {
+        case.condition.0 == "idle" && case.parameters.iter().all(|(_, value)| value == "0s")
+    };
+    let base = prepared.cases.iter().find(|planned| is_base(&planned.case));
+    if let Some(base) = base {
+        prepared.schedule.sentinel = Some(Sentinel {
+            case: base.key,
+            every: SENTINEL,
+        });
+        prepared.schedule.recovery = Some(Recovery {
+            case: base.key,
+            repeats: RECOVERY,
+        });
+    }
+    prepared.schedule.settle = Some(args.load.settle);
+}
+
+fn definition(args: &StressArgs, model: &PathBuf) -> Result<Definition, CommandError> {
+    let name = model_name(model)
+        .ok_or_else(|| CommandError::usage(format!("`{}` names no file", model.display())))?;
+    let mut axes: Vec<Axis> = Vec::new();
+    let mut axis = |name: &str, values: Vec<String>| {
+        axes.push(Axis {
+            name: name.to_owned(),
+            values,
+            ..Axis::default()
+        });
+    };
+    axis("model", vec![name.clone()]);
+    axis("board", vec![args.board.clone()]);
+    if let Some(backend) = &args.runtime.backend {
+        axis("backend", vec![backend.clone()]);
+    }
+    if let Some(runtime) = &args.runtime.runtime {
+        axis("runtime", vec![runtime.clone()]);
+    }
+    for (key, value) in args.runtime.sorted()? {
+        axis(&format!("option.{key}"), vec![value]);
+    }
+    axis("io", vec![args.runtime.io().name().to_owned()]);
+    axis("threads", vec![args.placement.threads.to_string()]);
+    axis(
+        "inter_threads",
+        vec![args.placement.inter_threads.to_string()],
+    );
+    for shape in args.shapes.sorted()? {
+        axis(&format!("shape.{}", shape.input), vec![dims(&shape.dims)]);
+    }
+    if let Some(batch) = args.shapes.batch {
+        axis("batch", vec![batch.to_string()]);
+    }
+    let (worker, conditions) = conditions(args)?;
+    axis("cpus", vec![cpu_list(&worker)]);
+    match args.load.gap.as_slice() {
+        [] => axis("condition", conditions),
+        gaps => axis("param.gap", gaps_of(gaps)?),
+    }
+    Ok(Definition {
+        name: None,
+        models: BTreeMap::from([(name, ModelFiles::One(model.clone()))]),
+        axes,
+        zip: Vec::new(),
+        variants: Vec::new(),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        order: Order::Interleaved,
+        seed: 1,
+        repeats: args.rules.repeat.get(),
+        within: None,
+        max_attempts: args.rules.repeat.get(),
+        time_budget: None,
+        sentinel: None,
+        reference: None,
+        tolerance: Tolerance::USUAL,
+        goal: None,
+        rules: Rules {
+            warmup: args.rules.warmup.clone(),
+            measure: for_at_least(args.rules.duration),
+        },
+        limits: args.limits.limits(),
+        cold: ColdStart::FreshProcess,
+        telemetry: args.telemetry.mode(),
+        preparation: args.telemetry.preparation(),
+        inputs: InputWish {
+            files: args.inputs.inputs.clone(),
+            policy: args.inputs.input_policy.map(Into::into),
+            generator: args.inputs.generator.clone(),
+            seed: args.inputs.seed,
+        },
+    })
+}
+
+/// CPUs of the model, and the conditions it is measured under.
+fn conditions(args: &StressArgs) -> Result<(Vec<u16>, Vec<String>), CommandError> {
+    let board = find_board(&args.board)?;
+    let device = block_on(async { Inquiry::open(&board).await?.device().await })?;
+    let list = |list: &Option<parse::CpuList>| list.as_ref().map(|list| list.0.clone());
+    if !args.load.gap.is_empty() {
+        let worker = list(&args.placement.cpus);
+        let threads = args.placement.threads.max(1) as usize;
+        let allowed = &device.allowed_cpus;
+        let last = || allowed[allowed.len().saturating_sub(threads)..].to_vec();
+        return Ok((worker.unwrap_or_else(last), Vec::new()));
+    }
+    let (worker, stress) = ladder::share_cpus(
+        &device,
+        args.placement.threads,
+        list(&args.placement.cpus),
+        list(&args.load.stress_cpus),
+    )?;
+    let usual = || vec!["mem_copy_nt".to_owned(), "mem_read".to_owned()];
+    let wish = ladder::Wish {
+        stressors: match args.load.stressor.is_empty() {
+            true => usual(),
+            false => args.load.stressor.clone(),
+        },
+        levels: args.load.levels.clone(),
+        cpus: stress,
+        throttle: match args.load.throttle {
+            ThrottleChoice::Spin => Throttle::Spin,
+            ThrottleChoice::Sleep => Throttle::Sleep,
+        },
+        working_set: args.load.working_set.map(|bytes| bytes.0),
+    };
+    let conditions = match args.load.worst {
+        true => ladder::worst(&wish)?,
+        false => ladder::conditions(&wish)?,
+    };
+    Ok((worker, conditions))
+}
+
+fn gaps_of(gaps: &[String]) -> Result<Vec<String>, CommandError> {
+    let one = |text: &String| {
+        crate::plan::sweep::axis::canonical("param.gap", text.trim()).map_err(|fault| {
+            let why = match fault {
+                crate::plan::sweep::axis::Fault::Value(why) => why,
+                crate::plan::sweep::axis::Fault::Unknown { hint } => hint,
+            };
+            CommandError::usage(format!("`{text}` is no gap: {why}"))
+                .hint("such as --gap 0,10ms,2s")
+        })
+    };
+    let mut all = gaps.iter().map(one).collect::<Result<Vec<String>, _>>()?;
+    if !all.iter().any(|gap| gap == "0s") {
+        all.insert(0, "0s".to_owned());
+    }
+    Ok(all)
+}
+
+/// Shows what came out, and says whether it counts.
+fn outcome(source: &Source, args: &StressArgs, as_json: bool) -> CommandResult {
+    let entries = source.cases()?;
+    let found = contention::read::read(source, &entries, args.load.slo.clone())?;
+    let summaries = read::summaries(source, &entries)?;
+    match as_json {
+        true => print::json(&report::document(
+            &found.run,
+            &found.experiments,
+            &found.gaps,
+        )),
+        false => print::result(text::text(&found, &summaries)),
+    }
+    let mut points = found.experiments.iter().flat_map(|e| &e.points);
+    let invalid = points.any(|point| !point.valid);
+    let exit = (invalid && !args.conduct.force).then_some(Exit::INVALID);
+    let measured = summary::verdict(&summaries, args.conduct.force);
+    Ok(Exit::of_all(exit.into_iter().chain([measured])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_figure_and_a_time() {
+        assert_eq!(slo("p99=33ms"), Ok(("latency_p99_ms".into(), 33e6)));
+        assert_eq!(slo("p50 = 2s"), Ok(("latency_p50_ms".into(), 2e9)));
+        for wrong in ["p99", "p99=fast", "rate=30", "p99=-1ms"] {
+            assert!(slo(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn gaps_have_one_form_and_nothing_to_compare_with_is_added() {
+        let gaps = |all: &[&str]| gaps_of(&all.iter().map(|g| (*g).to_owned()).collect::<Vec<_>>());
+        assert_eq!(gaps(&["10ms", "2s"]).unwrap(), ["0s", "10ms", "2s"]);
+        assert_eq!(gaps(&["0", "10ms"]).unwrap(), ["0s", "10ms"]);
+        assert!(gaps(&["soon"]).is_err() && gaps(&["10s"]).is_err());
+    }
+}

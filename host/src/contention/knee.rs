@@ -1,0 +1,339 @@
+//! The knee of a curve: two straight lines that meet, fitted by least squares over all places where they
+//! could.
+//!
+//! The place is found on a grid of the distances between the levels that were measured; its interval are
+//! all places whose squared error is not surely larger, by the F ratio for one parameter (Bates and
+//! Watts, *Nonlinear Regression Analysis*, 1988, 6.1.2). A knee is claimed only when two lines are surely
+//! better than one, by the F ratio for the two parameters more.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
+use crate::stats::interval::student_t;
+
+/// Places tried between the first level and the last.
+const GRID: usize = 400;
+
+/// Certainty of intervals, and of there being a knee at all.
+const LEVEL: f64 = 0.95;
+
+/// A slope with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Slope {
+    pub value: f64,
+    pub ci95: Option<(f64, f64)>,
+}
+
+/// Two lines that meet.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Knee {
+    /// Where they meet.
+    pub at: f64,
+    /// An end is open when the levels measured do not bound it.
+    pub ci95: (Option<f64>, Option<f64>),
+    pub before: Slope,
+    pub after: Slope,
+    /// Height at `at`.
+    pub height: f64,
+}
+
+/// What a set of points shows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Fit {
+    /// One line through all.
+    pub slope: Slope,
+    pub height_at_zero: f64,
+    /// None where two lines are not surely better than one.
+    pub knee: Option<Knee>,
+    pub points: usize,
+}
+
+impl Fit {
+    /// Fits points of at least three different places; `None` with fewer, or fewer than six in all.
+    pub fn of(points: &[(f64, f64)]) -> Option<Self> {
+        let mut places: Vec<f64> = points.iter().map(|point| point.0).collect();
+        places.sort_by(f64::total_cmp);
+        let (first, last) = (*places.first()?, *places.last()?);
+        // Levels of the same target differ a little in what was achieved.
+        let apart = (last - first) / 50.0;
+        let mut levels: Vec<f64> = Vec::new();
+        for place in places {
+            if levels.last().is_none_or(|level| place - level > apart) {
+                levels.push(place);
+            }
+        }
+        if points.len() < 6 || levels.len() < 3 || last <= first {
+            return None;
+        }
+        let line = Line::of(points)?;
+        Some(Self {
+            slope: line.slope(points.len()),
+            height_at_zero: line.height,
+            knee: (levels.len() >= 4)
+                .then(|| knee(points, &levels, line.error))
+                .flatten(),
+            points: points.len(),
+        })
+    }
+
+    /// The fitted height at a place.
+    pub fn at(&self, x: f64) -> f64 {
+        match &self.knee {
+            Some(knee) => {
+                let slope = if x <= knee.at {
+                    knee.before
+                } else {
+                    knee.after
+                };
+                knee.height + slope.value * (x - knee.at)
+            }
+            None => self.height_at_zero + self.slope.value * x,
+        }
+    }
+}
+
+/// Two lines, each with a level or more on either side of the knee.
+fn knee(points: &[(f64, f64)], levels: &[f64], error_of_one: f64) -> Option<Knee> {
+    let (from, to) = (levels[1], levels[levels.len() - 2]);
+    let place = |step: usize| from + (to - from) * step as f64 / GRID as f64;
+    let bends: Vec<Bend> = (0..=GRID)
+        .filter_map(|step| Bend::of(points, place(step)))
+        .collect();
+    let best = bends.iter().min_by(|a, b| a.error.total_cmp(&b.error))?;
+    let rest = points.len() as f64 - 4.0;
+    if rest < 1.0 {
+        return None;
+    }
+    let f = |parameters: f64| {
+        let law = FisherSnedecor::new(parameters, rest).ok()?;
+        Some(law.inverse_cdf(LEVEL))
+    };
+    let noise = best.error / rest;
+    if (error_of_one - best.error) / 2.0 <= f(2.0)? * noise {
+        return None;
+    }
+    let limit = best.error + f(1.0)? * noise;
+    let inside = || {
+        bends
+            .iter()
+            .filter(|bend| bend.error <= limit)
+            .map(|bend| bend.at)
+    };
+    let (low, high) = (inside().reduce(f64::min)?, inside().reduce(f64::max)?);
+    // A place at the end of what was tried bounds nothing.
+    let step = (to - from) / GRID as f64;
+    Some(Knee {
+        at: best.at,
+        ci95: (
+            (low > from + step / 2.0).then_some(low),
+            (high < to - step / 2.0).then_some(high),
+        ),
+        before: best.slope(1, rest),
+        after: best.slope(2, rest),
+        height: best.coefficients[0],
+    })
+}
+
+/// One line by least squares.
+struct Line {
+    height: f64,
+    slope: f64,
+    error: f64,
+    /// Sum of squared distances from the mean place.
+    spread: f64,
+}
+
+impl Line {
+    fn of(points: &[(f64, f64)]) -> Option<Self> {
+        let n = points.len() as f64;
+        let mean_x = points.iter().map(|p| p.0).sum::<f64>() / n;
+        let mean_y = points.iter().map(|p| p.1).sum::<f64>() / n;
+        let spread: f64 = points.iter().map(|p| (p.0 - mean_x).powi(2)).sum();
+        let shared: f64 = points.iter().map(|p| (p.0 - mean_x) * (p.1 - mean_y)).sum();
+        if spread <= 0.0 {
+            return None;
+        }
+        let slope = shared / spread;
+        let height = mean_y - slope * mean_x;
+        let error = points
+            .iter()
+            .map(|p| (p.1 - height - slope * p.0).powi(2))
+            .sum();
+        Some(Self {
+            height,
+            slope,
+            error,
+            spread,
+        })
+    }
+
+    fn slope(&self, points: usize) -> Slope {
+        let rest = points as f64 - 2.0;
+        let deviation = (self.error / rest / self.spread).sqrt();
+        let half = student_t(rest, LEVEL).map(|t| t * deviation);
+        Slope {
+            value: self.slope,
+            ci95: half.map(|half| (self.slope - half, self.slope + half)),
+        }
+    }
+}
+
+/// Two lines that meet at a place: y = c0 + c1 min(x − at, 0) + c2 max(x − at, 0).
+struct Bend {
+    at: f64,
+    coefficients: [f64; 3],
+    error: f64,
+    /// Inverse of the normal equations' matrix.
+    inverse: [[f64; 3]; 3],
+}
+
+impl Bend {
+    fn of(points: &[(f64, f64)], at: f64) -> Option<Self> {
+        let row = |x: f64| [1.0, (x - at).min(0.0), (x - at).max(0.0)];
+        let mut normal = [[0.0; 3]; 3];
+        let mut right = [0.0; 3];
+        for (x, y) in points {
+            let row = row(*x);
+            for i in 0..3 {
+                right[i] += row[i] * y;
+                for j in 0..3 {
+                    normal[i][j] += row[i] * row[j];
+                }
+            }
+        }
+        let inverse = inverse(normal)?;
+        let coefficients = inverse.map(|line| (0..3).map(|j| line[j] * right[j]).sum());
+        let height = |x: f64| -> f64 { (0..3).map(|i| row(x)[i] * coefficients[i]).sum() };
+        let error = points.iter().map(|(x, y)| (y - height(*x)).powi(2)).sum();
+        Some(Self {
+            at,
+            coefficients,
+            error,
+            inverse,
+        })
+    }
+
+    /// The slope before (1) or after (2), its interval for a knee at this very place.
+    fn slope(&self, which: usize, rest: f64) -> Slope {
+        let value = self.coefficients[which];
+        let deviation = (self.error / rest * self.inverse[which][which]).sqrt();
+        let half = student_t(rest, LEVEL).map(|t| t * deviation);
+        Slope {
+            value,
+            ci95: half.map(|half| (value - half, value + half)),
+        }
+    }
+}
+
+/// Of a symmetric matrix, by cofactors; none where it has none.
+fn inverse(m: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
+    let minor = |i: usize, j: usize| {
+        let rows: Vec<usize> = (0..3).filter(|r| *r != i).collect();
+        let columns: Vec<usize> = (0..3).filter(|c| *c != j).collect();
+        let at = |r: usize, c: usize| m[rows[r]][columns[c]];
+        let sign = if (i + j) % 2 == 0 { 1.0 } else { -1.0 };
+        sign * (at(0, 0) * at(1, 1) - at(0, 1) * at(1, 0))
+    };
+    let determinant: f64 = (0..3).map(|j| m[0][j] * minor(0, j)).sum();
+    let scale = m
+        .iter()
+        .flatten()
+        .fold(0.0_f64, |most, x| most.max(x.abs()));
+    if determinant.abs() <= 1e-12 * scale.powi(3) {
+        return None;
+    }
+    let mut out = [[0.0; 3]; 3];
+    for (i, line) in out.iter_mut().enumerate() {
+        for (j, cell) in line.iter_mut().enumerate() {
+            *cell = minor(j, i) / determinant;
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::random::Random;
+
+    const LEVELS: [f64; 8] = [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0];
+
+    /// Five repeats a level of a curve with this noise.
+    fn simulated(curve: impl Fn(f64) -> f64, noise: f64, seed: u64) -> Vec<(f64, f64)> {
+        let mut random = Random::seeded(seed);
+        let mut points = Vec::new();
+        for level in LEVELS {
+            for _ in 0..5 {
+                let x = level * (1.0 + 0.005 * random.normal());
+                points.push((x, curve(level) + noise * random.normal()));
+            }
+        }
+        points
+    }
+
+    fn bent(x: f64) -> f64 {
+        1.0 + 0.05 * (x - 7.0).max(0.0)
+    }
+
+    #[test]
+    fn a_knee_without_noise_is_found_where_it_is() {
+        let fit = Fit::of(&simulated(bent, 1e-9, 1)).unwrap();
+        let knee = fit.knee.unwrap();
+        assert!((knee.at - 7.0).abs() < 0.2, "{knee:?}");
+        assert!((knee.after.value - 0.05).abs() < 1e-3, "{knee:?}");
+        assert!(knee.before.value.abs() < 1e-3, "{knee:?}");
+        assert!((fit.at(14.0) - 1.35).abs() < 0.01 && (fit.at(3.0) - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_interval_holds_the_true_knee_about_as_often_as_it_says() {
+        let (mut found, mut held, mut slopes) = (0, 0, 0);
+        for seed in 0..200 {
+            let fit = Fit::of(&simulated(bent, 0.02, seed)).unwrap();
+            let Some(knee) = fit.knee else { continue };
+            found += 1;
+            let (low, high) = knee.ci95;
+            held += i32::from(low.is_none_or(|l| l <= 7.0) && high.is_none_or(|h| h >= 7.0));
+            let (low, high) = knee.after.ci95.unwrap();
+            slopes += i32::from(low <= 0.05 && 0.05 <= high);
+        }
+        assert!(found >= 195, "{found} of 200");
+        let (held, slopes) = (
+            f64::from(held) / f64::from(found),
+            f64::from(slopes) / f64::from(found),
+        );
+        assert!(held >= 0.90, "{held}");
+        // For a knee that is known; one that is estimated too makes it cover a little less.
+        assert!(slopes >= 0.80, "{slopes}");
+    }
+
+    #[test]
+    fn a_straight_line_has_a_knee_as_seldom_as_it_says() {
+        let line = |x: f64| 1.0 + 0.01 * x;
+        let claims = (0..200).filter(|seed| {
+            let fit = Fit::of(&simulated(line, 0.02, 1000 + seed)).unwrap();
+            fit.knee.is_some()
+        });
+        // The place is searched for, which the F ratio does not know of: some more than 5 in 100.
+        assert!(claims.count() <= 30);
+        let covers = (0..200).filter(|seed| {
+            let fit = Fit::of(&simulated(line, 0.02, 5000 + seed)).unwrap();
+            let (low, high) = fit.slope.ci95.unwrap();
+            low <= 0.01 && 0.01 <= high
+        });
+        let covers = covers.count();
+        assert!((180..=198).contains(&covers), "{covers} of 200");
+    }
+
+    #[test]
+    fn too_little_is_no_fit() {
+        assert!(Fit::of(&[]).is_none());
+        let two_levels: Vec<(f64, f64)> = (0..10).map(|i| (f64::from(i % 2), 1.0)).collect();
+        assert!(Fit::of(&two_levels).is_none());
+        let three: Vec<(f64, f64)> = (0..9)
+            .map(|i| (f64::from(i % 3), f64::from(i % 3)))
+            .collect();
+        let fit = Fit::of(&three).unwrap();
+        assert!((fit.slope.value - 1.0).abs() < 1e-12 && fit.knee.is_none());
+    }
+}

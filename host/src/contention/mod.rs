@@ -1,0 +1,11 @@
+//! What a load does to a case: how much was achieved, which points count, and the curve through them.
+//!
+//! Pure functions over what was stored, so that every figure can be worked out again with no board.
+
+pub mod achieved;
+pub mod curve;
+pub mod gap;
+pub mod knee;
+pub mod read;
+pub mod report;
+pub mod validity;

@@ -1,0 +1,76 @@
+//! From a run, or profiles of its cases, to what is said of its loads.
+
+use edgedyno_shared::columns::{NULL, Role};
+use serde_json::Value;
+
+use super::curve::OfRound;
+use super::gap::{self, Gaps};
+use super::report::{self, Ask, Experiment, Read};
+use crate::source::{Source, SourceError};
+use crate::stats::quantile;
+use crate::store::RepeatRow;
+use crate::store::rows::CaseEntry;
+
+/// Everything that a run says of loads.
+pub struct Found {
+    pub run: String,
+    pub experiments: Vec<Experiment>,
+    pub gaps: Vec<Gaps>,
+}
+
+/// Reads these cases; `slo` is a metric and the most it may be, in nanoseconds.
+pub fn read(
+    source: &Source,
+    cases: &[CaseEntry],
+    slo: Option<(String, f64)>,
+) -> Result<Found, SourceError> {
+    let run = source.run()?;
+    let recovery = run.plan["recovery"]["repeats"].as_u64().unwrap_or(0) as usize;
+    let mut reads = Vec::new();
+    for view in source.views(cases)? {
+        let view = view?;
+        let mut device = Vec::new();
+        for repeat in view.counting() {
+            device.extend(device_median(source, &repeat.row)?);
+        }
+        reads.push(Read { view, device });
+    }
+    Ok(Found {
+        run: run.id.0,
+        experiments: report::experiments(&reads, &Ask { slo, recovery }),
+        gaps: gap::gaps(&reads),
+    })
+}
+
+/// The same as the document that exports and `--json` give.
+pub fn document(
+    source: &Source,
+    cases: &[CaseEntry],
+    slo: Option<(String, f64)>,
+) -> Result<Value, SourceError> {
+    let found = read(source, cases, slo)?;
+    Ok(report::document(
+        &found.run,
+        &found.experiments,
+        &found.gaps,
+    ))
+}
+
+/// The median of the accelerator's own time in a repeat, where its backend tells it.
+fn device_median(source: &Source, repeat: &RepeatRow) -> Result<Option<OfRound>, SourceError> {
+    let schema = repeat.schemas.iter().find(|schema| schema.lane == 0);
+    let tells = schema.is_some_and(|s| s.columns.iter().any(|c| c.name == "device_ns"));
+    if !tells {
+        return Ok(None);
+    }
+    let columns = source.columns(repeat, 0)?;
+    let Some(device) = columns.column("device_ns") else {
+        return Ok(None);
+    };
+    let measured = columns.trials_of(Role::Measure).map(|at| device[at]);
+    let known: Vec<i64> = measured.filter(|ns| *ns != NULL).collect();
+    Ok(quantile::of(&known, 0.5).map(|value| OfRound {
+        round: repeat.key.repeat,
+        value,
+    }))
+}

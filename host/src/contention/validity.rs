@@ -1,0 +1,189 @@
+//! Which repeats of a loaded case count: those whose load was what it was meant to be, on a board that
+//! stayed what it was.
+
+use serde::Serialize;
+
+use super::achieved::{Achieved, OFF_TARGET, STARVED};
+use crate::findings::throttling;
+use crate::telemetry::Digest;
+use crate::view::RepeatView;
+
+/// A clock that moved by more than this made another board of it.
+pub const CLOCK_MOVED: f64 = 0.01;
+
+/// Fewer trials in a window say little of a steady state.
+pub const FEWEST_TRIALS: usize = 30;
+
+/// Why a repeat does not count, or is to be taken with care.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mark {
+    pub code: &'static str,
+    pub text: String,
+    /// It takes the repeat out; others are only said.
+    pub invalid: bool,
+}
+
+impl Mark {
+    fn invalid(code: &'static str, text: String) -> Self {
+        Self {
+            code,
+            text,
+            invalid: true,
+        }
+    }
+}
+
+/// What is wrong with a repeat.
+pub fn marks(repeat: &RepeatView) -> Vec<Mark> {
+    let mut out = Vec::new();
+    for row in &repeat.row.stress {
+        of_load(&Achieved::of(row), &mut out);
+    }
+    if let Some(how) = throttling(repeat) {
+        out.push(Mark::invalid("throttled", how));
+    }
+    of_telemetry(&repeat.telemetry, &mut out);
+    let trials = repeat.trials.measured.len();
+    if trials < FEWEST_TRIALS {
+        out.push(Mark {
+            code: "few_trials",
+            text: format!("{trials} trials in the window"),
+            invalid: false,
+        });
+    }
+    out
+}
+
+fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
+    let name = &achieved.stressor;
+    if achieved.cpu_share.is_none() {
+        out.push(Mark::invalid(
+            "load_unknown",
+            format!("what {name} did was not seen"),
+        ));
+        return;
+    }
+    if !achieved.placed {
+        out.push(Mark::invalid(
+            "load_moved",
+            format!("{name} was not on its CPU"),
+        ));
+    }
+    if let Some(error) = achieved.error().filter(|error| error.abs() > OFF_TARGET) {
+        let text = format!("{name} was {:+.1} % off its target", error * 100.0);
+        out.push(Mark::invalid("load_off_target", text));
+    }
+    if let Some(lack) = achieved.starvation().filter(|lack| *lack > STARVED) {
+        let text = format!(
+            "{name} was kept from running for {:.1} % of the window",
+            lack * 100.0
+        );
+        out.push(Mark::invalid("load_starved", text));
+    }
+}
+
+/// What telemetry of the window says: a clock that did not stay, a limit that sank, a core that was slowed.
+fn of_telemetry(telemetry: &[Digest], out: &mut Vec<Mark>) {
+    for digest in telemetry {
+        let name = &digest.channel.name;
+        let figures = digest.figures.filter(|figures| figures.max > 0);
+        if name.ends_with("throttles") {
+            let times = digest.growth.map_or(0.0, |growth| growth.by);
+            if times > 0.0 {
+                let text = format!("{name} counted {times:.0} times in the window");
+                out.push(Mark::invalid("throttled", text));
+            }
+        }
+        let is_clock =
+            name.starts_with("cpu.") && (name.ends_with(".freq") || name.ends_with(".freq_max"));
+        if let Some(figures) = figures.filter(|_| is_clock) {
+            let moved = 1.0 - figures.min as f64 / figures.max as f64;
+            if moved > CLOCK_MOVED {
+                let text = format!("{name} moved by {:.1} % in the window", moved * 100.0);
+                out.push(Mark::invalid("clock_moved", text));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::device::Reading;
+    use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity};
+
+    use super::super::achieved::tests::row;
+    use super::*;
+    use crate::store::rows::{ChannelRow, EffortRow, SamplesRow};
+    use crate::telemetry;
+
+    fn codes(row: &crate::store::rows::StressRow) -> Vec<&'static str> {
+        let mut out = Vec::new();
+        of_load(&Achieved::of(row), &mut out);
+        assert!(out.iter().all(|mark| mark.invalid));
+        out.iter().map(|mark| mark.code).collect()
+    }
+
+    #[test]
+    fn a_load_on_target_that_ran_all_the_time_counts() {
+        assert!(codes(&row("mem_read", EffortRow::PerSecond(1_000), 975, 960)).is_empty());
+        assert!(codes(&row("spin", EffortRow::Full, 0, 999)).is_empty());
+    }
+
+    #[test]
+    fn what_was_starved_moved_or_off_target_does_not() {
+        let rate = EffortRow::PerSecond(1_000);
+        assert_eq!(
+            codes(&row("mem_read", rate, 940, 1_000)),
+            ["load_off_target"]
+        );
+        assert_eq!(codes(&row("mem_read", rate, 500, 500)), ["load_starved"]);
+        let mut moved = row("mem_read", rate, 1_000, 1_000);
+        moved.threads[0].cpus_at_end = Some(vec![0, 1]);
+        assert_eq!(codes(&moved), ["load_moved"]);
+        moved.threads[0].window = None;
+        assert_eq!(codes(&moved), ["load_unknown"]);
+    }
+
+    fn digest(name: &str, kind: ChannelKind, values: &[i64]) -> Digest {
+        let channel = Channel {
+            id: 1,
+            name: name.into(),
+            unit: String::new(),
+            kind,
+            source: String::new(),
+            native_period: None,
+            fidelity: Fidelity::Measured,
+            period: None,
+            probe: Reading::Ok("1".into()),
+        };
+        let samples = SamplesRow {
+            at_ns: (0..values.len() as i64).map(|at| at * 100).collect(),
+            value: values.to_vec(),
+            quality: vec![0; values.len()],
+        };
+        telemetry::digest(&ChannelRow::from(&channel), &samples, None)
+    }
+
+    #[test]
+    fn a_clock_that_moved_and_a_core_that_was_slowed_take_the_repeat_out() {
+        let codes = |name: &str, kind, values: &[i64]| {
+            let mut out = Vec::new();
+            of_telemetry(&[digest(name, kind, values)], &mut out);
+            out.iter().map(|mark| mark.code).collect::<Vec<_>>()
+        };
+        let gauge = ChannelKind::Gauge;
+        assert!(codes("cpu.policy0.freq", gauge, &[1_000_000, 995_000, 1_000_000]).is_empty());
+        assert_eq!(
+            codes("cpu.policy0.freq", gauge, &[1_000_000, 980_000]),
+            ["clock_moved"]
+        );
+        assert_eq!(
+            codes("cpu.policy0.freq_max", gauge, &[2_000, 1_000]),
+            ["clock_moved"]
+        );
+        assert!(codes("gpu.freq", gauge, &[2_000, 1_000]).is_empty());
+        let counter = ChannelKind::Counter;
+        assert_eq!(codes("cpu.0.throttles", counter, &[5, 5, 6]), ["throttled"]);
+        assert!(codes("cpu.0.throttles", counter, &[5, 5, 5]).is_empty());
+    }
+}

@@ -1,0 +1,183 @@
+//! What the board did meanwhile.
+
+use super::{Field, Subject, Unit, Value};
+
+pub(super) const SUBJECT: Subject = Subject {
+    name: "board",
+    title: "The board meanwhile",
+    fields: FIELDS,
+};
+
+const FIELDS: &[Field] = &[
+    Field {
+        name: "cpu_time_per_trial_ms",
+        unit: Unit::Milliseconds,
+        definition: "CPU time of the worker's threads inside the windows for each measured trial",
+        source: "telemetry worker.cpu",
+        get: |s| Value::ms(s.board.cpu_per_trial_ns),
+    },
+    Field {
+        name: "worker_cpu_share",
+        unit: Unit::Share,
+        definition: "CPU time of the worker inside the windows in a second; 2 means two CPUs",
+        source: "telemetry worker.cpu",
+        get: |s| Value::number(s.board.cpu_share),
+    },
+    Field {
+        name: "worker_cpu_of_board_share",
+        unit: Unit::Share,
+        definition: "the same for each CPU of the board; 1 means all of them",
+        source: "telemetry worker.cpu",
+        get: |s| Value::number(s.board.cpu_share_of_board),
+    },
+    Field {
+        name: "worker_rss_mean_bytes",
+        unit: Unit::Bytes,
+        definition: "mean resident memory of the worker inside the windows, arena included",
+        source: "telemetry worker.rss",
+        get: |s| Value::count(s.board.worker_rss_mean_bytes.map(|bytes| bytes as u64)),
+    },
+    Field {
+        name: "run_delay_share",
+        unit: Unit::Share,
+        definition: "time in which the worker's threads wanted to run and waited for a CPU, in a second of the windows",
+        source: "telemetry worker.run_delay",
+        get: |s| Value::number(s.board.run_delay_share),
+    },
+    Field {
+        name: "foreign_load_share",
+        unit: Unit::Share,
+        definition: "what others used of the measured CPUs, as a share of one CPU; unknown for windows under half a second",
+        source: "telemetry cpu.N.busy, worker.cpu",
+        get: |s| Value::number(s.board.foreign_share),
+    },
+    Field {
+        name: "steal_share",
+        unit: Unit::Share,
+        definition: "what a hypervisor took of the measured CPUs, as a share of one CPU",
+        source: "telemetry cpu.N.steal",
+        get: |s| Value::number(s.board.steal_share),
+    },
+    Field {
+        name: "clock_mean_hz",
+        unit: Unit::Hertz,
+        definition: "mean clock of the CPU policies inside the windows",
+        source: "telemetry cpu.POLICY.freq",
+        get: |s| Value::number(s.board.clock_hz.map(|clock| clock.mean)),
+    },
+    Field {
+        name: "clock_min_hz",
+        unit: Unit::Hertz,
+        definition: "lowest clock seen inside the windows",
+        source: "telemetry cpu.POLICY.freq",
+        get: |s| Value::number(s.board.clock_hz.map(|clock| clock.min)),
+    },
+    Field {
+        name: "clock_max_hz",
+        unit: Unit::Hertz,
+        definition: "highest clock seen inside the windows",
+        source: "telemetry cpu.POLICY.freq",
+        get: |s| Value::number(s.board.clock_hz.map(|clock| clock.max)),
+    },
+    Field {
+        name: "latency_p50_at_full_clock_ms",
+        unit: Unit::Milliseconds,
+        definition: "an estimate: latency_p50_ms times the mean clock over the hardware's highest, as if all of it went with the clock; too low for what waits for memory",
+        source: "telemetry cpu.POLICY.freq, cpu.POLICY.freq_limit, trials",
+        get: |s| {
+            let p50 = s.latency.as_ref().map(|l| l.distribution.p50.value);
+            Value::ms(p50.and_then(|p50| s.board.at_full_clock(p50)))
+        },
+    },
+    Field {
+        name: "temperature_max_c",
+        unit: Unit::Celsius,
+        definition: "the highest temperature that any sensor showed inside the windows",
+        source: "telemetry therm.*.temp, hwmon.*.temp",
+        get: |s| Value::number(s.board.hottest.as_ref().map(|(_, celsius)| *celsius)),
+    },
+    Field {
+        name: "temperature_sensor",
+        unit: Unit::Text,
+        definition: "the sensor that showed it",
+        source: "telemetry",
+        get: |s| Value::text(s.board.hottest.as_ref().map(|(name, _)| name.clone())),
+    },
+    Field {
+        name: "memory_available_min_bytes",
+        unit: Unit::Bytes,
+        definition: "the least memory that was available to new work inside the windows",
+        source: "telemetry mem.available",
+        get: |s| Value::count(s.board.memory_available_min_bytes),
+    },
+    Field {
+        name: "power_mean_w",
+        unit: Unit::Watts,
+        definition: "mean power inside the windows of the rail that power_rail names; nothing is taken off for the idle board",
+        source: "telemetry rail.*.power, power.rapl.*.energy",
+        get: |s| Value::number(s.board.power.as_ref().map(|power| power.mean_watts)),
+    },
+    Field {
+        name: "power_rail",
+        unit: Unit::Text,
+        definition: "the channel that power and energy are taken from",
+        source: "telemetry",
+        get: |s| Value::text(s.board.power.as_ref().map(|power| power.rail.clone())),
+    },
+    Field {
+        name: "energy_per_trial_j",
+        unit: Unit::Joules,
+        definition: "energy of the windows for each measured trial, by that rail, the idle board's share included",
+        source: "telemetry, trials",
+        get: |s| Value::number(s.board.power.as_ref().and_then(|p| p.joules_per_trial)),
+    },
+    Field {
+        name: "trials_per_joule",
+        unit: Unit::Figure,
+        definition: "the inverse of energy_per_trial_j",
+        source: "telemetry, trials",
+        get: |s| {
+            let joules = s.board.power.as_ref().and_then(|p| p.joules_per_trial);
+            Value::number(
+                joules
+                    .filter(|joules| *joules > 0.0)
+                    .map(|joules| 1.0 / joules),
+            )
+        },
+    },
+    Field {
+        name: "ddr_per_trial_bytes",
+        unit: Unit::Bytes,
+        definition: "bytes to and from memory inside the windows for each measured trial, by counters of the memory controller: everybody's, not the worker's alone",
+        source: "telemetry ddr.*_bytes",
+        get: |s| Value::count(s.board.memory_bytes_per_trial.map(|bytes| bytes as u64)),
+    },
+    Field {
+        name: "ddr_per_second_bytes",
+        unit: Unit::Bytes,
+        definition: "the same in a second",
+        source: "telemetry ddr.*_bytes",
+        get: |s| Value::count(s.board.memory_bytes_per_second.map(|bytes| bytes as u64)),
+    },
+    Field {
+        name: "channels_watched_count",
+        unit: Unit::Count,
+        definition: "channels that gave at least one value",
+        source: "telemetry",
+        get: |s| Value::count(s.board.watched.map(|n| n as u64)),
+    },
+    Field {
+        name: "channels_missing_count",
+        unit: Unit::Count,
+        definition: "channels that gave none; `edgedyno samples RUN` tells why",
+        source: "telemetry",
+        get: |s| Value::count(s.board.watched.map(|_| s.board.missing.len() as u64)),
+    },
+    Field {
+        name: "sampler_cpu_share",
+        unit: Unit::Share,
+        definition: "CPU time inside the windows of the thread that watches, as a share of one CPU",
+        source: "telemetry sampler.cpu",
+        get: |s| Value::number(s.board.sampler_share),
+    },
+];

@@ -1,0 +1,111 @@
+//! Rules about the load of a case: whether it was what its condition says.
+
+use crate::contention::achieved::{Achieved, OFF_TARGET, STARVED};
+use crate::view::RepeatView;
+
+use super::{Evidence, Hit, Level, Rule};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "load_starved",
+        level: Level::Invalid,
+        meaning: "A stressor was kept from running for more than 5 % of the window: something else used its CPU, so the load was lower than the condition says. Its figure by CPU time tells what it would have been.",
+        check: starved,
+    },
+    Rule {
+        code: "load_off_target",
+        level: Level::Invalid,
+        meaning: "A stressor missed its target by more than 3 %: by CPU time where it spins, by the wall where it sleeps. The target may be more than the memory gives beside the model.",
+        check: off_target,
+    },
+    Rule {
+        code: "load_moved",
+        level: Level::Invalid,
+        meaning: "The kernel did not keep a stressor's thread on its one CPU.",
+        check: moved,
+    },
+    Rule {
+        code: "load_unknown",
+        level: Level::Invalid,
+        meaning: "What a stressor did in the window was not seen, so nobody can say which load the case had.",
+        check: unknown,
+    },
+    Rule {
+        code: "load_on_own_cpu",
+        level: Level::Warning,
+        meaning: "A stressor had a CPU of the model: what is measured is how the two share it.",
+        check: on_own_cpu,
+    },
+];
+
+/// What each stressor of a counting repeat achieved.
+fn achieved<'a>(e: &'a Evidence<'_>) -> impl Iterator<Item = (&'a RepeatView, Achieved)> {
+    let repeats = e.counting();
+    repeats.flat_map(|repeat| {
+        let rows = repeat.row.stress.iter();
+        rows.map(move |row| (repeat, Achieved::of(row)))
+    })
+}
+
+fn starved(e: &Evidence<'_>) -> Vec<Hit> {
+    let hit = |(repeat, achieved): (&RepeatView, Achieved)| {
+        let lack = achieved.starvation().filter(|lack| *lack > STARVED)?;
+        let text = format!(
+            "{} was kept from running for {:.1} % of the window",
+            achieved.stressor,
+            lack * 100.0
+        );
+        Some(Hit::of(repeat, text).figure("kept_from_running_share", lack))
+    };
+    achieved(e).filter_map(hit).collect()
+}
+
+fn off_target(e: &Evidence<'_>) -> Vec<Hit> {
+    let hit = |(repeat, achieved): (&RepeatView, Achieved)| {
+        let error = achieved.error().filter(|error| error.abs() > OFF_TARGET)?;
+        let text = format!(
+            "{} was {:+.1} % off its target",
+            achieved.stressor,
+            error * 100.0
+        );
+        Some(
+            Hit::of(repeat, text)
+                .figure("target_per_second", achieved.target_per_second)
+                .figure("achieved_per_second", achieved.paced()),
+        )
+    };
+    achieved(e).filter_map(hit).collect()
+}
+
+fn moved(e: &Evidence<'_>) -> Vec<Hit> {
+    let elsewhere = achieved(e).filter(|(_, achieved)| !achieved.placed);
+    let hit = |(repeat, achieved): (&RepeatView, Achieved)| {
+        Hit::of(repeat, format!("{} was not on its CPU", achieved.stressor))
+    };
+    elsewhere.map(hit).collect()
+}
+
+fn unknown(e: &Evidence<'_>) -> Vec<Hit> {
+    let unseen = achieved(e).filter(|(_, achieved)| achieved.cpu_share.is_none());
+    let hit = |(repeat, achieved): (&RepeatView, Achieved)| {
+        Hit::of(
+            repeat,
+            format!("what {} did was not seen", achieved.stressor),
+        )
+    };
+    unseen.map(hit).collect()
+}
+
+/// One finding for the case: every repeat of it has the same CPUs.
+fn on_own_cpu(e: &Evidence<'_>) -> Vec<Hit> {
+    let shared = e.counting().find_map(|repeat| {
+        let own = &repeat.row.placements.last()?.wanted;
+        let stress = repeat.row.stress.iter().flat_map(|row| &row.cpus);
+        stress.copied().find(|cpu| own.contains(cpu))
+    });
+    let text = |cpu: u16| format!("CPU {cpu} runs the model and a stressor");
+    shared
+        .map(|cpu| Hit::new(text(cpu)).figure("cpu", cpu))
+        .into_iter()
+        .collect()
+}

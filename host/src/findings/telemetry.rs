@@ -1,0 +1,116 @@
+//! Rules about the watching itself: what was not seen, and what cannot be believed.
+
+use crate::store::rows::TelemetryRow;
+use crate::telemetry::Digest;
+use crate::view::RepeatView;
+
+use super::{Evidence, Hit, Level, Rule};
+
+/// A sensor that gave the same value so often, over so long, does not measure.
+const DEAD_SAMPLES: u64 = 100;
+const DEAD_SECONDS: f64 = 30.0;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "not_watched",
+        level: Level::Warning,
+        meaning: "Telemetry was asked for and none was recorded, so nothing is known of what the board did meanwhile.",
+        check: not_watched,
+    },
+    Rule {
+        code: "sensor_dead",
+        level: Level::Note,
+        meaning: "A sensor of temperature, power, voltage or current gave one value only, a hundred times and more over half a minute: it does not measure, or not now.",
+        check: sensor_dead,
+    },
+    Rule {
+        code: "counter_wrapped",
+        level: Level::Note,
+        meaning: "A counter stood lower than before and its range is not known: what it grew by is left out.",
+        check: counter_wrapped,
+    },
+    Rule {
+        code: "sampler_over_budget",
+        level: Level::Warning,
+        meaning: "Watching cost more of a core than it may (0.5 %, fast 1 %), so it went on half as often.",
+        check: |e| told(e, "sampler_slowed"),
+    },
+    Rule {
+        code: "telemetry_thinned",
+        level: Level::Note,
+        meaning: "A repeat was so long that samples were kept one in two, or fewer.",
+        check: |e| told(e, "telemetry_thinned"),
+    },
+    Rule {
+        code: "channel_lost",
+        level: Level::Note,
+        meaning: "A channel that had values stopped giving them.",
+        check: |e| told(e, "channel_lost"),
+    },
+    Rule {
+        code: "sampler_wedged",
+        level: Level::Warning,
+        meaning: "A read did not come back from a driver: what that thread had watched is lost.",
+        check: |e| told(e, "sampler_wedged"),
+    },
+];
+
+fn not_watched(e: &Evidence<'_>) -> Vec<Hit> {
+    if e.view.entry.rules.telemetry == TelemetryRow::Off {
+        return Vec::new();
+    }
+    e.counting()
+        .filter(|repeat| repeat.telemetry.is_empty())
+        .map(|repeat| Hit::of(repeat, "no telemetry was recorded"))
+        .collect()
+}
+
+fn sensor_dead(e: &Evidence<'_>) -> Vec<Hit> {
+    each_channel(e, |digest| {
+        let is_sensor = matches!(
+            digest.channel.unit.as_str(),
+            "millicelsius" | "microwatt" | "microvolt" | "microampere"
+        );
+        // What is read once has one value by nature.
+        let seconds = digest.all_good as f64 * digest.channel.period_ns? as f64 / 1e9;
+        let is_dead = is_sensor
+            && !digest.ever_changed
+            && digest.all_good >= DEAD_SAMPLES
+            && seconds >= DEAD_SECONDS;
+        is_dead.then(|| format!("{} never changed", digest.channel.name))
+    })
+}
+
+fn counter_wrapped(e: &Evidence<'_>) -> Vec<Hit> {
+    each_channel(e, |digest| {
+        let text = || format!("{} stood lower than before", digest.channel.name);
+        digest.fell.then(text)
+    })
+}
+
+/// One hit for each channel of a case, at the first repeat that shows it.
+fn each_channel(e: &Evidence<'_>, look: impl Fn(&Digest) -> Option<String>) -> Vec<Hit> {
+    let mut hits: Vec<Hit> = Vec::new();
+    for repeat in e.counting() {
+        for digest in &repeat.telemetry {
+            if let Some(text) = look(digest)
+                && hits.iter().all(|hit| hit.text != text)
+            {
+                hits.push(Hit::of(repeat, text).figure("channel", digest.channel.name.clone()));
+            }
+        }
+    }
+    hits
+}
+
+/// Repeats whose agent told an event of that code, with what it said first.
+fn told(e: &Evidence<'_>, code: &str) -> Vec<Hit> {
+    let of_repeat = |repeat: &RepeatView| {
+        let mut events = repeat.row.events.iter().filter(|event| event.code == code);
+        let first = events.next()?;
+        let times = 1 + events.count();
+        let hit = Hit::of(repeat, first.text.clone());
+        Some(hit.figure("times", times as u64))
+    };
+    e.counting().filter_map(of_repeat).collect()
+}

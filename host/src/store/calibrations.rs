@@ -1,0 +1,122 @@
+//! What stressors could do at full effort on each board, kept until the board is another.
+
+use rusqlite::params;
+
+use super::{Result, Store};
+use crate::plan::condition::{Calibrated, Ceilings};
+
+/// One calibration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    pub of: Calibrated,
+    /// Bytes a second: the median over repeats.
+    pub per_second: u64,
+    /// From the least to the most of the repeats, as a share of the median.
+    pub spread: f64,
+    pub repeats: u32,
+    pub run: String,
+    pub made_unix_ns: i64,
+}
+
+impl Store {
+    /// Keeps a calibration; one of the same thing makes way.
+    pub fn put_calibration(&self, fingerprint: &str, calibration: &Calibration) -> Result<()> {
+        let of = &calibration.of;
+        self.sql
+            .execute(
+                "INSERT INTO calibrations
+                     (board, fingerprint, stressor, cpus, working_set, per_second, spread_share, repeats,
+                      run_id, made_unix_ns)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                 ON CONFLICT (board, fingerprint, stressor, cpus, working_set) DO UPDATE SET
+                     per_second = excluded.per_second, spread_share = excluded.spread_share,
+                     repeats = excluded.repeats, run_id = excluded.run_id,
+                     made_unix_ns = excluded.made_unix_ns",
+                params![
+                    of.board,
+                    fingerprint,
+                    of.stressor,
+                    of.cpus,
+                    of.working_set.unwrap_or(0) as i64,
+                    calibration.per_second as i64,
+                    calibration.spread,
+                    calibration.repeats,
+                    calibration.run,
+                    calibration.made_unix_ns,
+                ],
+            )
+            .map(drop)
+            .map_err(self.explain("keep a calibration"))
+    }
+
+    /// Calibrations of a board that is what it was.
+    pub fn calibrations(&self, board: &str, fingerprint: &str) -> Result<Vec<Calibration>> {
+        self.list(
+            "read the calibrations",
+            "SELECT board, stressor, cpus, working_set, per_second, spread_share, repeats, run_id, made_unix_ns
+             FROM calibrations WHERE board = $1 AND fingerprint = $2 ORDER BY stressor, cpus, working_set",
+            [board, fingerprint],
+            |row| {
+                let working_set: i64 = row.get(3)?;
+                Ok(Calibration {
+                    of: Calibrated {
+                        board: row.get(0)?,
+                        stressor: row.get(1)?,
+                        cpus: row.get(2)?,
+                        working_set: u64::try_from(working_set).ok().filter(|bytes| *bytes > 0),
+                    },
+                    per_second: row.get::<_, i64>(4)? as u64,
+                    spread: row.get(5)?,
+                    repeats: row.get(6)?,
+                    run: row.get(7)?,
+                    made_unix_ns: row.get(8)?,
+                })
+            },
+        )
+    }
+}
+
+/// The same as what shares refer to.
+pub fn ceilings(calibrations: &[Calibration]) -> Ceilings {
+    let pairs = calibrations.iter();
+    Ceilings(pairs.map(|c| (c.of.clone(), c.per_second)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::new_store;
+    use super::*;
+
+    fn calibration(stressor: &str, working_set: Option<u64>, per_second: u64) -> Calibration {
+        Calibration {
+            of: Calibrated {
+                board: "b".into(),
+                stressor: stressor.into(),
+                cpus: "1-2".into(),
+                working_set,
+            },
+            per_second,
+            spread: 0.25,
+            repeats: 3,
+            run: "abc".into(),
+            made_unix_ns: 7,
+        }
+    }
+
+    #[test]
+    fn a_calibration_is_kept_for_its_board_as_it_was_and_a_later_one_counts() {
+        let (_dir, store) = new_store();
+        let read = calibration("mem_read", None, 5);
+        let small = calibration("mem_read", Some(64), 9);
+        for one in [&read, &small, &calibration("mem_copy", None, 4)] {
+            store.put_calibration("f", one).unwrap();
+        }
+        let later = calibration("mem_copy", None, 6);
+        store.put_calibration("f", &later).unwrap();
+        let found = store.calibrations("b", "f").unwrap();
+        assert_eq!(found, [later, read.clone(), small]);
+        assert_eq!(ceilings(&found).0[&read.of], 5);
+        assert!(store.calibrations("b", "g").unwrap().is_empty());
+        assert!(store.calibrations("c", "f").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,267 @@
+//! What the board did while a case was measured: telemetry over the windows of the counting repeats.
+
+use crate::findings::{foreign_share, measured_cpus};
+use crate::stats::mean;
+use crate::store::rows::FidelityRow;
+use crate::telemetry::{Digest, Figures};
+use crate::view::{CaseView, RepeatView};
+
+/// Figures of all counting repeats together; none where no repeat has the channel.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BoardMeanwhile {
+    /// Channels with at least one value, and channels without.
+    pub watched: Option<usize>,
+    pub missing: Vec<Missing>,
+    /// CPU time of the worker, for each measured trial and in a second.
+    pub cpu_per_trial_ns: Option<f64>,
+    pub cpu_share: Option<f64>,
+    /// The same for each CPU of the board.
+    pub cpu_share_of_board: Option<f64>,
+    pub run_delay_share: Option<f64>,
+    pub foreign_share: Option<f64>,
+    pub steal_share: Option<f64>,
+    pub preempted_per_second: Option<f64>,
+    /// Clock of the measured CPUs.
+    pub clock_hz: Option<Range>,
+    pub clock_limit_hz: Option<f64>,
+    /// The highest of all sensors, and which it was.
+    pub hottest: Option<(String, f64)>,
+    pub memory_available_min_bytes: Option<u64>,
+    pub memory_total_bytes: Option<u64>,
+    pub worker_rss_mean_bytes: Option<f64>,
+    pub power: Option<Power>,
+    /// Bytes to and from memory, by counters of the memory controller.
+    pub memory_bytes_per_trial: Option<f64>,
+    pub memory_bytes_per_second: Option<f64>,
+    /// CPU time of the threads that watched, as a share of one CPU.
+    pub sampler_share: Option<f64>,
+}
+
+/// A channel without a value and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub channel: String,
+    pub state: String,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    pub mean: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+/// Power of the whole board or of what comes nearest to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Power {
+    /// The channel it is taken from.
+    pub rail: String,
+    pub native_period_ns: Option<i64>,
+    pub fidelity: FidelityRow,
+    pub mean_watts: f64,
+    pub joules_per_trial: Option<f64>,
+}
+
+impl BoardMeanwhile {
+    pub fn of(view: &CaseView) -> Self {
+        let repeats: Vec<&RepeatView> = view.counting().collect();
+        let watched = repeats.iter().copied().filter(|r| !r.telemetry.is_empty());
+        let watched: Vec<&RepeatView> = watched.collect();
+        let Some(last) = watched.last() else {
+            return Self::default();
+        };
+        let per_second = |name: &str| rate(&watched, name);
+        let per_trial = |name: &str| growth_per_trial(&watched, name);
+        let memory = bandwidth(&watched);
+        Self {
+            watched: Some(last.telemetry.iter().filter(|d| d.all_good > 0).count()),
+            missing: missing(last),
+            cpu_per_trial_ns: per_trial("worker.cpu"),
+            cpu_share: per_second("worker.cpu").map(|ns| ns / 1e9),
+            cpu_share_of_board: per_second("worker.cpu").and_then(|ns| {
+                let cpus = last.telemetry.iter().filter(|d| is_cpu(d)).count();
+                (cpus > 0).then(|| ns / 1e9 / cpus as f64)
+            }),
+            run_delay_share: per_second("worker.run_delay").map(|ns| ns / 1e9),
+            foreign_share: over(&watched, |repeat| foreign_share(repeat)),
+            steal_share: over(&watched, |repeat| {
+                let each = measured_cpus(repeat)
+                    .map(|cpu| find(repeat, &format!("cpu.{cpu}.steal"))?.per_second());
+                Some(each.sum::<Option<f64>>()? / 1e9)
+            }),
+            preempted_per_second: per_second("worker.preempted"),
+            clock_hz: clock(&watched, ".freq"),
+            clock_limit_hz: limit(last),
+            hottest: hottest(&watched),
+            memory_available_min_bytes: watched
+                .iter()
+                .filter_map(|repeat| figures(repeat, "mem.available"))
+                .map(|figures| figures.min.max(0) as u64)
+                .min(),
+            memory_total_bytes: find(last, "mem.total")
+                .and_then(|digest| digest.latest)
+                .map(|bytes| bytes.max(0) as u64),
+            worker_rss_mean_bytes: over(&watched, |repeat| {
+                Some(figures(repeat, "worker.rss")?.mean)
+            }),
+            power: power(&watched),
+            memory_bytes_per_trial: memory.map(|(trial, _)| trial),
+            memory_bytes_per_second: memory.map(|(_, second)| second),
+            sampler_share: per_second("sampler.cpu").map(|ns| ns / 1e9),
+        }
+    }
+
+    /// What p50 would be if the clock had been at its limit all the time, assuming that all of it goes with
+    /// the clock: an estimate, and too low for what waits for memory.
+    pub fn at_full_clock(&self, p50_ns: f64) -> Option<f64> {
+        let (clock, limit) = (self.clock_hz?.mean, self.clock_limit_hz?);
+        (limit > 0.0).then(|| p50_ns * clock / limit)
+    }
+}
+
+fn find<'a>(repeat: &'a RepeatView, name: &str) -> Option<&'a Digest> {
+    repeat
+        .telemetry
+        .iter()
+        .find(|digest| digest.channel.name == name)
+}
+
+fn figures(repeat: &RepeatView, name: &str) -> Option<Figures> {
+    find(repeat, name)?.figures
+}
+
+/// The mean over repeats that know the figure.
+fn over(repeats: &[&RepeatView], figure: impl Fn(&RepeatView) -> Option<f64>) -> Option<f64> {
+    let known: Vec<f64> = repeats.iter().filter_map(|repeat| figure(repeat)).collect();
+    mean::arithmetic(&known)
+}
+
+/// Growth of a counter in a second, over all windows together.
+fn rate(repeats: &[&RepeatView], name: &str) -> Option<f64> {
+    let grown = repeats
+        .iter()
+        .filter_map(|repeat| find(repeat, name)?.growth);
+    let (by, seconds) = grown.fold((0.0, 0.0), |(by, seconds), growth| {
+        (by + growth.by, seconds + growth.seconds)
+    });
+    (seconds > 0.0).then(|| by / seconds)
+}
+
+/// Growth of a counter for each measured trial; of repeats where the growth is known.
+fn growth_per_trial(repeats: &[&RepeatView], name: &str) -> Option<f64> {
+    let grown = repeats.iter().filter_map(|repeat| {
+        let by = find(repeat, name)?.growth?.by;
+        Some((by, repeat.trials.measured.len() as f64))
+    });
+    let (by, trials) = grown.fold((0.0, 0.0), |(a, b), (by, trials)| (a + by, b + trials));
+    (trials > 0.0).then(|| by / trials)
+}
+
+fn is_cpu(digest: &Digest) -> bool {
+    let name = &digest.channel.name;
+    name.starts_with("cpu.") && name.ends_with(".busy")
+}
+
+fn missing(repeat: &RepeatView) -> Vec<Missing> {
+    let without = repeat
+        .telemetry
+        .iter()
+        .filter(|digest| digest.all_good == 0);
+    let without = without.map(|digest| Missing {
+        channel: digest.channel.name.clone(),
+        state: digest.channel.state.clone(),
+        reason: digest.channel.reason.clone().unwrap_or_default(),
+    });
+    without.collect()
+}
+
+/// Clocks of CPU policies; where there are several, of all of them together.
+fn clock(repeats: &[&RepeatView], what: &str) -> Option<Range> {
+    let all = repeats.iter().flat_map(|repeat| &repeat.telemetry);
+    let clocks = all.filter(|digest| {
+        let name = &digest.channel.name;
+        name.starts_with("cpu.policy") && name.ends_with(what)
+    });
+    let known: Vec<Figures> = clocks.filter_map(|digest| digest.figures).collect();
+    let means: Vec<f64> = known.iter().map(|figures| figures.mean).collect();
+    Some(Range {
+        min: known.iter().map(|f| f.min).min()? as f64,
+        max: known.iter().map(|f| f.max).max()? as f64,
+        mean: mean::arithmetic(&means)?,
+    })
+}
+
+fn limit(repeat: &RepeatView) -> Option<f64> {
+    let limits = repeat.telemetry.iter().filter(|digest| {
+        let name = &digest.channel.name;
+        name.starts_with("cpu.policy") && name.ends_with(".freq_limit")
+    });
+    let limits: Vec<f64> = limits
+        .filter_map(|d| d.latest)
+        .map(|hz| hz as f64)
+        .collect();
+    mean::arithmetic(&limits)
+}
+
+fn hottest(repeats: &[&RepeatView]) -> Option<(String, f64)> {
+    let all = repeats.iter().flat_map(|repeat| &repeat.telemetry);
+    let sensors = all.filter(|digest| {
+        digest.channel.unit == "millicelsius" && digest.channel.name.ends_with(".temp")
+    });
+    let known = sensors.filter_map(|digest| Some((&digest.channel.name, digest.figures?.max)));
+    // A constant such as 100.000 °C of a power chip would always win: what never moved is no heat.
+    let (name, max) = known.max_by_key(|(_, max)| *max)?;
+    Some((name.clone(), max as f64 / 1e3))
+}
+
+/// Rails that stand for the whole board, the best first.
+const WHOLE: [&str; 6] = [
+    "rail.vdd_in.power",
+    "rail.pom_5v_in.power",
+    "rail.vin_sys_5v0.power",
+    "rail.sys_vin_mv.power",
+    "power.rapl.psys.energy",
+    "power.rapl.package_0.energy",
+];
+
+fn power(repeats: &[&RepeatView]) -> Option<Power> {
+    let last = repeats.last()?;
+    let rail = WHOLE
+        .iter()
+        .find(|name| find(last, name).is_some_and(|digest| digest.figures.is_some()));
+    let rail = *rail?;
+    let digest = find(last, rail)?;
+    let watts = match digest.is_counter() {
+        true => rate(repeats, rail)? / 1e6,
+        false => over(repeats, |repeat| Some(figures(repeat, rail)?.mean))? / 1e6,
+    };
+    let seconds = repeats
+        .iter()
+        .filter_map(|r| Some(r.trials.window?.length_ns()));
+    let seconds = seconds.sum::<i64>() as f64 / 1e9;
+    let trials: usize = repeats.iter().map(|r| r.trials.measured.len()).sum();
+    Some(Power {
+        rail: rail.into(),
+        native_period_ns: digest.channel.native_period_ns,
+        fidelity: digest.channel.fidelity,
+        mean_watts: watts,
+        joules_per_trial: (trials > 0).then(|| watts * seconds / trials as f64),
+    })
+}
+
+/// Bytes for each trial and in a second, over all counters of memory traffic.
+fn bandwidth(repeats: &[&RepeatView]) -> Option<(f64, f64)> {
+    let last = repeats.last()?;
+    let counters = last.telemetry.iter().filter(|digest| {
+        let name = &digest.channel.name;
+        name.starts_with("ddr.") && name.ends_with("_bytes") && digest.growth.is_some()
+    });
+    let names: Vec<&str> = counters.map(|d| d.channel.name.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let trial = names.iter().map(|name| growth_per_trial(repeats, name));
+    let second = names.iter().map(|name| rate(repeats, name));
+    Some((trial.sum::<Option<f64>>()?, second.sum::<Option<f64>>()?))
+}

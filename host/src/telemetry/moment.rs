@@ -1,0 +1,149 @@
+//! What was unusual while one trial ran.
+
+use crate::store::rows::SamplesRow;
+use crate::view::Span;
+
+use super::digest::{Digest, digest};
+
+/// Channels are looked at this far around a trial: one period of the normal tier and a half.
+const AROUND_NS: i64 = 150_000_000;
+
+/// A channel is unusual when it is this many times what it is over the window, or half of it.
+const UNUSUAL: f64 = 1.5;
+
+/// So many channels are told of a moment.
+const TOLD: usize = 4;
+
+/// A slow trial and the channels that were unlike themselves meanwhile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// Where the trial stands among the measured ones.
+    pub trial: u64,
+    pub span: Span,
+    pub seen: Vec<Seen>,
+}
+
+/// A channel around a trial and over the window: values of a gauge, growth in a second of a counter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    pub channel: String,
+    pub unit: String,
+    pub is_rate: bool,
+    pub then: f64,
+    pub usually: f64,
+}
+
+pub(super) fn of(slowest: &[(u64, Span)]) -> Vec<Moment> {
+    let moment = |(trial, span): &(u64, Span)| Moment {
+        trial: *trial,
+        span: *span,
+        seen: Vec::new(),
+    };
+    slowest.iter().map(moment).collect()
+}
+
+impl Moment {
+    /// Takes in a channel where it was unusual. `whole` is the channel over the window.
+    pub(super) fn look(&mut self, whole: &Digest, samples: &SamplesRow) {
+        let around = Span {
+            start_ns: self.span.start_ns - AROUND_NS,
+            end_ns: self.span.end_ns + AROUND_NS,
+        };
+        let then = digest(&whole.channel, samples, Some(around));
+        let pick = |digest: &Digest| match digest.is_counter() {
+            true => digest.per_second(),
+            false => digest.mean(),
+        };
+        let (Some(then), Some(usually)) = (pick(&then), pick(whole)) else {
+            return;
+        };
+        let seen = Seen {
+            channel: whole.channel.name.clone(),
+            unit: whole.channel.unit.clone(),
+            is_rate: whole.is_counter(),
+            then,
+            usually,
+        };
+        // Only what has a natural zero can be so many times as much.
+        if seen.unit != "millicelsius" && seen.is_unusual() {
+            self.seen.push(seen);
+        }
+    }
+
+    /// Keeps the most unusual channels, the most unusual first.
+    pub(super) fn settle(&mut self) {
+        self.seen
+            .sort_by(|a, b| b.strength().total_cmp(&a.strength()));
+        self.seen.truncate(TOLD);
+    }
+}
+
+impl Seen {
+    fn is_unusual(&self) -> bool {
+        let is_much = match self.unit.as_str() {
+            // Less than this much of a second is noise of the ticks.
+            "ns" => self.then.max(self.usually) > 1e7,
+            _ => self.then.max(self.usually) >= 1.0,
+        };
+        is_much && self.strength() >= UNUSUAL.ln()
+    }
+
+    /// How far apart the two are, as a logarithm; a rise from nothing is large and finite.
+    fn strength(&self) -> f64 {
+        let floor = match self.unit.as_str() {
+            "ns" => 1e6,
+            _ => 1e-3,
+        };
+        (self.then.max(floor) / self.usually.max(floor)).ln().abs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::rows::KindRow;
+    use crate::telemetry::digest::tests::channel;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn what_was_unlike_itself_around_a_trial_is_seen() {
+        let span = Span {
+            start_ns: 5 * SECOND,
+            end_ns: 5 * SECOND + 50_000_000,
+        };
+        let window = Some(Span {
+            start_ns: 0,
+            end_ns: 10 * SECOND,
+        });
+        // A second a second for a tenth of a second, and nothing before and after.
+        let grown = |at: i64| (at - 5 * SECOND).clamp(0, SECOND / 10);
+        let at_ns: Vec<i64> = (0..=100).map(|i| i * SECOND / 10).collect();
+        let busy = SamplesRow {
+            value: at_ns.iter().map(|at| grown(*at)).collect(),
+            quality: vec![0; at_ns.len()],
+            at_ns: at_ns.clone(),
+        };
+        let steady = SamplesRow {
+            value: at_ns.clone(),
+            quality: vec![0; at_ns.len()],
+            at_ns,
+        };
+        let mut moment = of(&[(7, span)]).remove(0);
+        for (name, samples) in [("cpu.1.busy", &busy), ("cpu.0.busy", &steady)] {
+            let channel = channel(name, "ns", KindRow::Counter);
+            moment.look(&digest(&channel, samples, window), samples);
+        }
+        moment.settle();
+        let names: Vec<&str> = moment
+            .seen
+            .iter()
+            .map(|seen| seen.channel.as_str())
+            .collect();
+        assert_eq!(names, ["cpu.1.busy"]);
+        // 100 ms within 350 ms around the trial, and within 10 s of the window.
+        let seen = &moment.seen[0];
+        assert!((seen.then / 1e9 - 0.1 / 0.35).abs() < 1e-6);
+        assert!((seen.usually / 1e9 - 0.01).abs() < 1e-6);
+    }
+}

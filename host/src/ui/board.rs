@@ -1,0 +1,280 @@
+//! Text about boards: the list, one board, what was set up or taken away, what is broken.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use edgedyno_shared::device::{DeviceInfo, Fact, RuntimeVerdict};
+use edgedyno_shared::wire::request::LeaseState;
+
+use super::table::Table;
+use super::units;
+use crate::board::known::{KnownBoard, Start};
+use crate::board::local;
+use crate::board::ssh::deploy::Deployed;
+use crate::board::ssh::probe::{Libc, Probe};
+use crate::doctor::{Report, State};
+use crate::documents::utc;
+
+/// `board list`.
+pub fn list<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> String {
+    let mut table = Table::new()
+        .text("board")
+        .text("reached by")
+        .text("agent")
+        .text("key");
+    table.row([local::NAME, "this machine", "", ""]);
+    for (name, board) in boards {
+        let mut ways: Vec<String> = board.addresses.iter().map(ToString::to_string).collect();
+        ways.extend(board.ssh.iter().map(|route| route.destination.to_string()));
+        let agent = board
+            .ssh
+            .as_ref()
+            .map(|route| format!("{}, {}", route.architecture, route.start.name()));
+        let key = board.key.map(|key| key.fingerprint().to_string());
+        table.row([
+            name,
+            &ways.join(" "),
+            &agent.unwrap_or_default(),
+            &key.unwrap_or_default(),
+        ]);
+    }
+    table.render()
+}
+
+/// `board info`: what the board is, and who measures on it.
+pub fn info(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
+    let held = match &lease.holder {
+        None => "free".to_owned(),
+        Some(holder) => {
+            let since = utc(holder.since_unix_ns).unwrap_or_default();
+            format!("{} since {since}", holder.name)
+        }
+    };
+    let memory = units::bytes(device.memory_total.map(|bytes| bytes.0 as f64));
+    let mut lines = vec![
+        format!("board {name}"),
+        format!("  agent:   {} build {}", device.agent_version, device.build),
+        format!(
+            "  machine: {} {}, {} CPUs for the agent, {memory}",
+            device.os,
+            device.arch,
+            device.allowed_cpus.len()
+        ),
+        format!("  in use:  {held}"),
+    ];
+    for (label, fact) in [
+        ("model", "board_model"),
+        ("soc", "soc"),
+        ("cores", "cores"),
+        ("engines", "engines"),
+        ("kernel", "kernel_release"),
+    ] {
+        if let Some(fact) = device.facts.iter().find(|known| known.name == fact) {
+            lines.push(format!("  {:<8} {}", format!("{label}:"), reading(fact)));
+        }
+    }
+    lines.extend(clusters(device));
+    lines.extend(runtimes(device));
+    lines.join("\n")
+}
+
+fn reading(fact: &Fact) -> String {
+    match fact.value.value() {
+        Some(value) => value.to_owned(),
+        None => {
+            let reason = fact.value.reason().unwrap_or_default();
+            format!("{} ({}: {reason})", units::UNKNOWN, fact.value.state())
+        }
+    }
+}
+
+/// CPUs of one top speed, and each clock policy.
+fn clusters(device: &DeviceInfo) -> Vec<String> {
+    let mut by_speed: BTreeMap<Option<u64>, Vec<u16>> = BTreeMap::new();
+    for cpu in &device.cpus {
+        by_speed.entry(cpu.max_khz).or_default().push(cpu.id);
+    }
+    let mut lines = Vec::new();
+    for (khz, cpus) in by_speed {
+        let speed = match khz {
+            Some(khz) => format!("up to {}", units::hertz(khz as f64 * 1e3)),
+            None => "clock not shown by the kernel".into(),
+        };
+        lines.push(format!("  cpus:    {} {speed}", ranges(&cpus)));
+    }
+    let policies = device
+        .facts
+        .iter()
+        .filter_map(|fact| fact.name.strip_prefix("governor."));
+    for policy in policies {
+        let value = |name: &str| {
+            let name = format!("{name}.{policy}");
+            let fact = device.facts.iter().find(|fact| fact.name == name);
+            fact.and_then(|fact| fact.value.value())
+        };
+        let clock = |name: &str| {
+            let khz = value(name).and_then(|khz| khz.parse::<f64>().ok());
+            units::hertz(khz.map(|khz| khz * 1e3))
+        };
+        lines.push(format!(
+            "  clock:   {policy} {} now, {} to {}, governor {}",
+            clock("clock_khz"),
+            clock("clock_min_khz"),
+            clock("clock_max_khz"),
+            value("governor").unwrap_or(units::UNKNOWN)
+        ));
+    }
+    lines
+}
+
+/// `0-3,5`.
+fn ranges(cpus: &[u16]) -> String {
+    let mut parts: Vec<(u16, u16)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let text = |(first, last): &(u16, u16)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+fn runtimes(device: &DeviceInfo) -> Vec<String> {
+    let mut lines = Vec::new();
+    for backend in device.backends.iter().filter(|backend| !backend.simulated) {
+        let name = &backend.name;
+        if backend.built_in {
+            let version = backend.version.as_deref().unwrap_or_default();
+            lines.push(format!("  runs:    {name} {version} (built in)"));
+        } else if backend.runtimes.is_empty() {
+            lines.push(format!(
+                "  runs:    {name} {} (no library found)",
+                units::UNKNOWN
+            ));
+        }
+        for found in &backend.runtimes {
+            lines.push(match &found.verdict {
+                RuntimeVerdict::Usable(facts) => {
+                    format!("  runs:    {name} {} ({})", facts.version, found.path)
+                }
+                RuntimeVerdict::Refused { reason, .. } => {
+                    format!("  refused: {name} {}: {reason}", found.path)
+                }
+            });
+        }
+    }
+    lines
+}
+
+/// `board add` and `board update`.
+pub fn ready(
+    name: &str,
+    board: &KnownBoard,
+    probe: &Probe,
+    deployed: &Deployed,
+    network: Option<&Result<SocketAddr, String>>,
+    device: &DeviceInfo,
+) -> String {
+    let start = board
+        .ssh
+        .as_ref()
+        .map_or(Start::OnDemand, |route| route.start);
+    let libc = match &probe.libc {
+        Libc::Glibc(major, minor) => format!("glibc {major}.{minor}"),
+        Libc::Musl => "musl".into(),
+        Libc::Unknown(_) => "C library unknown".into(),
+    };
+    let sent = match deployed.sent {
+        0 => "was there already".to_owned(),
+        bytes => format!("{} sent", units::bytes(bytes as f64)),
+    };
+    let way = match network {
+        None => "ssh".to_owned(),
+        Some(Ok(address)) => format!("the network at {address}, else ssh"),
+        Some(Err(why)) => format!("ssh; the network is not used: {why}"),
+    };
+    let memory = units::bytes(device.memory_total.map(|bytes| bytes.0 as f64));
+    let mut lines = vec![
+        format!("board {name}"),
+        format!(
+            "  machine: {}, {libc}, Linux {}, {} CPUs, {memory}",
+            device.arch,
+            probe.kernel,
+            device.cpus.len()
+        ),
+        format!(
+            "  agent:   {} ({sent}), started {}",
+            deployed.program,
+            start.name()
+        ),
+        format!("  reached: by {way}"),
+    ];
+    lines.extend(
+        deployed
+            .deleted
+            .iter()
+            .map(|folder| format!("  deleted: {folder}")),
+    );
+    lines.extend(runtimes(device));
+    lines.push(format!("next: edgedyno run MODEL --board {name}"));
+    lines.join("\n")
+}
+
+/// `board remove`.
+pub fn removed(name: &str, deleted: &[String]) -> String {
+    let mut lines: Vec<String> = deleted
+        .iter()
+        .map(|path| format!("deleted {path}"))
+        .collect();
+    if lines.is_empty() {
+        lines.push("nothing was left there".into());
+    }
+    lines.push(format!("board {name} is off the list"));
+    lines.join("\n")
+}
+
+/// `board doctor`.
+pub fn doctor(name: &str, report: &Report) -> String {
+    let mut lines = vec![format!("board {name}")];
+    for check in &report.checks {
+        let mark = match check.state {
+            State::Good => "good   ",
+            State::Warning => "WARNING",
+            State::Failed => "FAILED ",
+            State::Skipped => "-      ",
+        };
+        lines.push(format!("  {mark} {:<15}{}", check.name, check.detail));
+        if let Some(remedy) = check.remedy.as_ref().filter(|remedy| !remedy.is_empty()) {
+            lines.push(format!("{:<25}hint: {remedy}", ""));
+        }
+    }
+    let worst = match report.broken() {
+        Some(check) => format!("broken at: {}", check.name),
+        None if report
+            .checks
+            .iter()
+            .any(|check| check.state == State::Warning) =>
+        {
+            "it can be measured on, with a word of warning".into()
+        }
+        None => "all is well".into(),
+    };
+    lines.push(worst);
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_listed_as_the_kernel_lists_them() {
+        assert_eq!(ranges(&[0, 1, 2, 3]), "0-3");
+        assert_eq!(ranges(&[0, 2, 3, 7]), "0,2-3,7");
+        assert_eq!(ranges(&[]), "");
+    }
+}

@@ -1,0 +1,395 @@
+//! What a load did, for the terminal: a table, a figure of intervals, and what the curves say.
+
+use crate::contention::curve::Ratio;
+use crate::contention::gap::Gaps;
+use crate::contention::knee::Slope;
+use crate::contention::read::Found;
+use crate::contention::report::{CURRENCY, Curve, DEVICE, Experiment, METRICS, Point, Slo};
+use crate::summary::CaseSummary;
+
+use super::cases;
+use super::table::Table;
+use super::units::{UNKNOWN, figure, percent};
+
+/// Columns of the figure between its margins.
+const WIDTH: usize = 48;
+
+/// All experiments of a run. Cases that belong to none are listed as a sweep lists them.
+pub fn text(found: &Found, summaries: &[CaseSummary]) -> String {
+    if found.experiments.is_empty() && found.gaps.is_empty() {
+        let mut out = cases::text(summaries);
+        out.push_str("\nno load to compare: an idle case and a loaded one that differ in nothing else are needed\n");
+        return out;
+    }
+    let mut parts = Vec::new();
+    for experiment in &found.experiments {
+        parts.push(of_experiment(experiment));
+    }
+    for gaps in &found.gaps {
+        parts.push(of_gaps(gaps));
+    }
+    parts.push(format!(
+        "run {run}; `edgedyno summary {run}` shows every case, `edgedyno export {run} --format contention` writes it all\n",
+        run = found.run
+    ));
+    parts.join("\n")
+}
+
+fn of_experiment(experiment: &Experiment) -> String {
+    let mut out = heading(&experiment.axes, experiment.simulated);
+    let idle = |metric: &str| {
+        let ms = experiment
+            .baseline
+            .figures
+            .get(metric)
+            .map(|figure| figure.ms);
+        ms.map_or_else(|| UNKNOWN.to_owned(), |ms| format!("{} ms", figure(ms)))
+    };
+    out.push_str(&format!(
+        "idle: p50 {}, p95 {}, p99 {} ({} repeats)\n\n",
+        idle(METRICS[0]),
+        idle(METRICS[1]),
+        idle(METRICS[2]),
+        experiment.baseline.repeats
+    ));
+    out.push_str(&table(experiment));
+    out.push('\n');
+    out.push_str(&chart(&experiment.points));
+    for curve in &experiment.curves {
+        out.push_str(&of_curve(curve));
+    }
+    if let Some(worst) = &experiment.worst {
+        let point = experiment
+            .points
+            .iter()
+            .find(|point| point.condition == *worst);
+        let ratio = point.and_then(|point| point.slowdown.get(METRICS[0]));
+        out.push_str(&format!(
+            "slowest under {worst}: p50 × {}\n",
+            of_ratio(ratio)
+        ));
+    }
+    if let Some(recovery) = &experiment.recovery {
+        let verdict = match recovery.recovered {
+            true => "the board came back to what it was",
+            false => "the board is NOT what it was: it drifted, or is still hot",
+        };
+        out.push_str(&format!(
+            "idle again at the end: p50 × {} of before ({} repeats): {verdict}\n",
+            figure(recovery.ratio),
+            recovery.repeats
+        ));
+    }
+    out.push_str(&marks(&experiment.points));
+    out.push_str(&format!("GB/s: {CURRENCY}\n"));
+    out
+}
+
+fn heading(axes: &std::collections::BTreeMap<String, String>, simulated: bool) -> String {
+    let of = |name: &str| axes.get(name).map_or(UNKNOWN, String::as_str);
+    let simulated = if simulated {
+        " (simulated: no measurement of a model)"
+    } else {
+        ""
+    };
+    format!(
+        "{} on {}, board {}, CPU {}{simulated}\n",
+        of("model"),
+        of("backend"),
+        of("board"),
+        of("cpus")
+    )
+}
+
+/// What every condition did to the latency, and beside it what is left once the busy CPU is taken off.
+fn table(experiment: &Experiment) -> String {
+    let mut latency = Table::new()
+        .text("condition")
+        .figure("GB/s")
+        .figure("p50 × idle")
+        .figure("p95 × idle")
+        .figure("p99 × idle")
+        .text("");
+    let mut parts = Table::new()
+        .text("condition")
+        .figure("p50 × spin")
+        .figure("p99 × spin")
+        .figure("device p50 × idle");
+    for point in &experiment.points {
+        let name = point.condition.clone();
+        latency.row([
+            name.clone(),
+            gbps(point),
+            of_ratio(point.slowdown.get(METRICS[0])),
+            of_ratio(point.slowdown.get(METRICS[1])),
+            of_ratio(point.slowdown.get(METRICS[2])),
+            if point.valid {
+                String::new()
+            } else {
+                "invalid".into()
+            },
+        ]);
+        parts.row([
+            name,
+            of_ratio(point.over_spin.get(METRICS[0])),
+            of_ratio(point.over_spin.get(METRICS[2])),
+            of_ratio(point.slowdown.get(DEVICE)),
+        ]);
+    }
+    format!("{}\n\n{}\n", latency.render(), parts.render())
+}
+
+fn gbps(point: &Point) -> String {
+    figure(point.achieved_bps.map(|bps| bps / 1e9))
+}
+
+/// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio.
+fn of_ratio(ratio: Option<&Ratio>) -> String {
+    let Some(ratio) = ratio else {
+        return UNKNOWN.to_owned();
+    };
+    match ratio.ci95 {
+        Some((low, high)) => {
+            let half = (high / low).sqrt() - 1.0;
+            format!("{} ±{}", figure(ratio.ratio), percent(round(half)))
+        }
+        None => figure(ratio.ratio),
+    }
+}
+
+/// Two digits of a width are enough.
+fn round(share: f64) -> f64 {
+    (share * 1e3).round() / 1e3
+}
+
+/// One line a point: where its interval of p50 lies.
+fn chart(points: &[Point]) -> String {
+    let known = points.iter().filter_map(|point| {
+        let ratio = point.slowdown.get(METRICS[0])?;
+        Some((point, *ratio, ratio.ci95?))
+    });
+    let mut known: Vec<(&Point, Ratio, (f64, f64))> = known.collect();
+    if known.len() < 2 {
+        return String::new();
+    }
+    let reached = |point: &Point| point.achieved_bps.unwrap_or(0.0);
+    known.sort_by(|a, b| reached(a.0).total_cmp(&reached(b.0)));
+    let least = known
+        .iter()
+        .map(|(_, _, (low, _))| *low)
+        .fold(1.0, f64::min);
+    let most = known
+        .iter()
+        .map(|(_, _, (_, high))| *high)
+        .fold(1.0, f64::max);
+    let span = (most - least).max(1e-9);
+    let column = |value: f64| (((value - least) / span) * (WIDTH - 1) as f64).round() as usize;
+    let mut out = format!(
+        "{:>8}  p50 × idle, 95 % intervals; │ is 1\n{:>8}  {}{}{}\n",
+        "GB/s",
+        "",
+        figure(least),
+        " ".repeat(
+            WIDTH.saturating_sub(figure(least).chars().count() + figure(most).chars().count())
+        ),
+        figure(most)
+    );
+    for (point, ratio, (low, high)) in known {
+        let mut line: Vec<char> = vec![' '; WIDTH];
+        line[column(1.0)] = '│';
+        for cell in &mut line[column(low)..=column(high)] {
+            *cell = '─';
+        }
+        line[column(ratio.ratio)] = if point.valid { '●' } else { '○' };
+        let line: String = line.into_iter().collect();
+        out.push_str(&format!(
+            "{:>8}  {line}  {}\n",
+            gbps(point),
+            point.condition
+        ));
+    }
+    out.push('\n');
+    out
+}
+
+fn of_curve(curve: &Curve) -> String {
+    let mut out = format!("{}: ", curve.stressor);
+    let Some(fit) = &curve.fit else {
+        out.push_str("too few valid levels for a curve\n");
+        return out + &curve.slo.as_ref().map(of_slo).unwrap_or_default();
+    };
+    match &fit.knee {
+        Some(knee) => {
+            let (low, high) = knee.ci95;
+            let end =
+                |end: Option<f64>, open: &str| end.map_or_else(|| open.to_owned(), |x| figure(x));
+            out.push_str(&format!(
+                "knee at {} GB/s ({} to {}); p50 {} a GB/s before it, {} behind it",
+                figure(knee.at),
+                end(low, "below the levels"),
+                end(high, "beyond the levels"),
+                a_gb(&knee.before),
+                a_gb(&knee.after)
+            ));
+        }
+        None => out.push_str(&format!("no knee shown; p50 {} a GB/s", a_gb(&fit.slope))),
+    }
+    if let Some(slope) = &curve.sensitivity_ms_per_gbps {
+        out.push_str(&format!(", which is {} ms", of_slope(slope, 1.0)));
+    }
+    out.push('\n');
+    out + &curve.slo.as_ref().map(of_slo).unwrap_or_default()
+}
+
+/// A slope of ratios as a percentage.
+fn a_gb(slope: &Slope) -> String {
+    format!("{} %", of_slope(slope, 100.0))
+}
+
+fn of_slope(slope: &Slope, factor: f64) -> String {
+    let signed = |value: f64| format!("{}{}", if value > 0.0 { "+" } else { "" }, figure(value));
+    match slope.ci95 {
+        Some((low, high)) => format!(
+            "{} ({} to {})",
+            signed(slope.value * factor),
+            signed(low * factor),
+            signed(high * factor)
+        ),
+        None => signed(slope.value * factor),
+    }
+}
+
+fn of_slo(slo: &Slo) -> String {
+    let name = slo
+        .metric
+        .trim_start_matches("latency_")
+        .trim_end_matches("_ms");
+    let kept = match slo.kept_up_to_gbps {
+        Some(x) => format!("kept up to {} GB/s", figure(x)),
+        None => "shown to be kept at no level".to_owned(),
+    };
+    let broken = match slo.broken_from_gbps {
+        Some(x) => format!("broken from {} GB/s on", figure(x)),
+        None => "shown to be broken at none".to_owned(),
+    };
+    let crossing = slo.crossing_gbps;
+    let crossing = crossing.map(|x| format!("; the points cross it at {} GB/s", figure(x)));
+    format!(
+        "  {name} ≤ {} ms: {kept}, {broken}{}\n",
+        figure(slo.limit_ms),
+        crossing.unwrap_or_default()
+    )
+}
+
+/// Why points or repeats of them do not count, each reason once a condition.
+fn marks(points: &[Point]) -> String {
+    let mut out = String::new();
+    for point in points {
+        let mut codes: Vec<&str> = point.marks.iter().map(|mark| mark.mark.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        for code in codes {
+            let of_code: Vec<_> = point
+                .marks
+                .iter()
+                .filter(|mark| mark.mark.code == code)
+                .collect();
+            let Some(first) = of_code.first() else {
+                continue;
+            };
+            let counts = if first.mark.invalid {
+                "does not count"
+            } else {
+                "note"
+            };
+            out.push_str(&format!(
+                "{}: {code} in {} of {} repeats ({counts}): {}\n",
+                point.condition,
+                of_code.len(),
+                point.repeats,
+                first.mark.text
+            ));
+        }
+    }
+    out
+}
+
+fn of_gaps(gaps: &Gaps) -> String {
+    let mut table = Table::new()
+        .figure("gap ms")
+        .figure("p50 × none")
+        .figure("p95 × none")
+        .figure("p99 × none");
+    for point in &gaps.points {
+        table.row([
+            figure(point.gap_ms),
+            of_ratio(point.slowdown.get(METRICS[0])),
+            of_ratio(point.slowdown.get(METRICS[1])),
+            of_ratio(point.slowdown.get(METRICS[2])),
+        ]);
+    }
+    format!(
+        "{}idle time between trials\n\n{}\n",
+        heading(&gaps.axes, gaps.simulated),
+        table.render()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn point(condition: &str, gbps: f64, ratio: f64, half: f64, valid: bool) -> Point {
+        let ratio = Ratio {
+            ratio,
+            ci95: Some((ratio - half, ratio + half)),
+            rounds: 5,
+        };
+        Point {
+            case: "c".into(),
+            condition: condition.into(),
+            share: None,
+            target_bps: None,
+            achieved_bps: Some(gbps * 1e9),
+            achieved_per_cpu_second_bps: None,
+            repeats: 5,
+            valid_repeats: if valid { 5 } else { 0 },
+            valid,
+            marks: Vec::new(),
+            figures: BTreeMap::new(),
+            slowdown: BTreeMap::from([(METRICS[0].to_owned(), ratio)]),
+            over_spin: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_figure_shows_where_each_interval_lies() {
+        let points = [
+            point("mem_read:cpu1", 8.0, 1.5, 0.5, true),
+            point("spin:cpu1", 0.0, 1.0, 0.0, true),
+            point("mem_read:cpu1@50%", 4.0, 1.25, 0.05, false),
+        ];
+        let chart = chart(&points);
+        let lines: Vec<&str> = chart.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert!(lines[2].ends_with("spin:cpu1") && lines[2].contains("●"));
+        assert!(lines[3].contains("○") && lines[3].contains("│"));
+        // From 1 to 2: the middle of the figure.
+        let middle = lines[4].chars().position(|c| c == '●').unwrap();
+        assert_eq!(middle, 10 + WIDTH / 2);
+        assert_eq!(lines[4].matches('─').count(), WIDTH - 1);
+    }
+
+    #[test]
+    fn a_ratio_comes_with_half_the_width_of_its_interval() {
+        let ratio = Ratio {
+            ratio: 1.1,
+            ci95: Some((1.0, 1.21)),
+            rounds: 5,
+        };
+        assert_eq!(of_ratio(Some(&ratio)), "1.1 ±10 %");
+        assert_eq!(of_ratio(None), UNKNOWN);
+    }
+}

@@ -1,0 +1,221 @@
+//! What else a board does while a case is measured: stressors as ordered, and what they did.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Nanos};
+
+/// What a stressor's work is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorkUnit {
+    /// Bytes read and written, each once; what a cache fetches only to overwrite it does not count.
+    Bytes,
+    /// Numbers drawn, or vectors multiplied and added.
+    Operations,
+    /// It only keeps a CPU busy.
+    Nothing,
+}
+
+/// A kind of stressor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    pub name: &'static str,
+    pub unit: WorkUnit,
+    /// One line for lists.
+    pub summary: &'static str,
+}
+
+/// Every kind there is, in the order in which they are listed.
+pub const KINDS: &[Kind] = &[
+    kind("mem_read", WorkUnit::Bytes, "reads memory in order"),
+    kind(
+        "mem_write",
+        WorkUnit::Bytes,
+        "writes memory in order by plain stores",
+    ),
+    kind(
+        "mem_write_nt",
+        WorkUnit::Bytes,
+        "writes memory by stores that pass the caches by",
+    ),
+    kind("mem_copy", WorkUnit::Bytes, "copies memory by plain stores"),
+    kind(
+        "mem_copy_nt",
+        WorkUnit::Bytes,
+        "copies memory by stores that pass the caches by",
+    ),
+    kind(
+        "mem_triad",
+        WorkUnit::Bytes,
+        "a = b + s * c over doubles, as STREAM does",
+    ),
+    kind(
+        "chase",
+        WorkUnit::Bytes,
+        "reads lines of memory, each of which names the next",
+    ),
+    kind(
+        "cache_thrash",
+        WorkUnit::Bytes,
+        "changes a word of every line of a cache, again and again",
+    ),
+    kind(
+        "cpu_int",
+        WorkUnit::Operations,
+        "integer arithmetic without memory",
+    ),
+    kind(
+        "cpu_branchy",
+        WorkUnit::Operations,
+        "the same with branches that cannot be foretold",
+    ),
+    kind(
+        "cpu_simd",
+        WorkUnit::Operations,
+        "vectors multiplied and added without memory",
+    ),
+    kind(
+        "spin",
+        WorkUnit::Nothing,
+        "keeps a CPU busy with nothing: the control",
+    ),
+    kind("io", WorkUnit::Bytes, "writes a file past the page cache"),
+];
+
+const fn kind(name: &'static str, unit: WorkUnit, summary: &'static str) -> Kind {
+    Kind {
+        name,
+        unit,
+        summary,
+    }
+}
+
+/// The kind of that name.
+pub fn kind_of(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// Stressors of a repeat; none leaves the board idle.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Load {
+    pub stressors: Vec<StressOrder>,
+    /// From the start of the last stressor to the first trial of warm-up.
+    pub settle: Nanos,
+}
+
+impl Load {
+    pub fn is_idle(&self) -> bool {
+        self.stressors.is_empty()
+    }
+
+    /// Every CPU that a stressor is bound to, ascending.
+    pub fn cpus(&self) -> Vec<u16> {
+        let mut cpus: Vec<u16> = self.stressors.iter().flat_map(|s| s.cpus.clone()).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+}
+
+/// One stressor, complete: sent with each order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StressOrder {
+    /// A name of [`KINDS`].
+    pub name: String,
+    /// One thread for each.
+    pub cpus: Vec<u16>,
+    pub effort: Effort,
+    pub throttle: Throttle,
+    /// Memory of all its threads together; none leaves it to the agent's rule.
+    pub working_set: Option<Bytes>,
+}
+
+/// How hard a stressor works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effort {
+    Full,
+    /// Units of work a second, of all its threads together.
+    Rate {
+        per_second: u64,
+    },
+    /// A share of the time, in millionths.
+    Duty {
+        ppm: u32,
+    },
+}
+
+/// What a stressor does while it waits for its next piece of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Throttle {
+    /// Keeps its CPU: occupancy is the same at every level.
+    Spin,
+    /// Leaves its CPU.
+    Sleep,
+}
+
+impl Throttle {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Sleep => "sleep",
+        }
+    }
+}
+
+/// What one stressor was and did; made by the agent when it has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StressUsed {
+    pub order: StressOrder,
+    pub unit: WorkUnit,
+    /// Memory it went through, and how much of that lay in large pages; none where it used none, or the
+    /// kernel does not say.
+    pub working_set: Option<Bytes>,
+    pub huge_pages: Option<Bytes>,
+    /// What the working set was chosen by, and what else was not as usual.
+    pub notes: Vec<String>,
+    /// Memory touched and threads bound.
+    pub ready: Option<Nanos>,
+    pub started: Option<Nanos>,
+    pub stopped: Option<Nanos>,
+    pub threads: Vec<StressThread>,
+}
+
+/// One thread of a stressor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StressThread {
+    pub cpu: u16,
+    pub tid: u32,
+    /// CPUs it could run on by the kernel's word, at its start and at its end.
+    pub cpus_at_start: Option<Vec<u16>>,
+    pub cpus_at_end: Option<Vec<u16>>,
+    /// What it did in the window; none where there was none.
+    pub window: Option<StressWindow>,
+}
+
+/// What a stressor's thread did between two looks at its counters, at begin and end of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StressWindow {
+    pub start: Nanos,
+    pub end: Nanos,
+    /// In the stressor's unit.
+    pub work: u64,
+    pub cpu_time: Nanos,
+    /// Time it was ready to run and did not; none where the kernel does not say.
+    pub run_delay: Option<Nanos>,
+}
+
+/// First id of the channels on which stressors' counters come; samplers have those below.
+pub const FIRST_CHANNEL: u16 = 0xf000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_names_of_their_own() {
+        for (at, kind) in KINDS.iter().enumerate() {
+            assert!(KINDS[..at].iter().all(|other| other.name != kind.name));
+            assert_eq!(kind_of(kind.name), Some(kind));
+        }
+        assert_eq!(kind_of("mem"), None);
+    }
+}

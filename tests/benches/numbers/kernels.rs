@@ -1,0 +1,214 @@
+//! `kernels`: do the memory kernels reach what a compiler makes of STREAM's own loops, and is a rate kept?
+//!
+//! Each round has our kernel, the C loop, and our kernel again as the control, in the same currency, each
+//! on the same CPU and for each second of its own CPU time, so that a busy machine takes from all alike.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use edgedyno_agent::stressor::{self, Settings};
+use edgedyno_agent::{clock, clock::Clock as _};
+use edgedyno_shared::units::Nanos;
+use edgedyno_tests::bench::{Beside, Figure, Goal};
+use serde_json::Value;
+
+use crate::Effort;
+use crate::measured::sandbox;
+
+/// Beyond every cache that tells its size truly.
+const BYTES: u64 = 768 << 20;
+
+/// STREAM's triad and a sum, until so many milliseconds of CPU time are over; prints bytes a CPU second.
+const LOOPS: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+static double cpu(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+static double *array(size_t bytes) {
+    double *a = aligned_alloc(2 << 20, bytes);
+    madvise(a, bytes, MADV_HUGEPAGE);
+    for (size_t i = 0; i < bytes / 8; i++) a[i] = 1.0;
+    return a;
+}
+__attribute__((noinline)) static void triad(double *restrict a, const double *restrict b, const double *restrict c, size_t n) {
+    for (size_t i = 0; i < n; i++) a[i] = b[i] + 3.0 * c[i];
+}
+__attribute__((noinline)) static uint64_t sum(const uint64_t *a, size_t n) {
+    uint64_t s = 0;
+    for (size_t i = 0; i < n; i++) s += a[i];
+    return s;
+}
+int main(int argc, char **argv) {
+    size_t all = strtoull(argv[2], 0, 10);
+    double limit = atof(argv[3]) / 1e3, moved = 0;
+    uint64_t keep = 0;
+    if (!strcmp(argv[1], "triad")) {
+        size_t n = all / 3 / (2 << 20) * (2 << 20) / 8;
+        double *a = array(n * 8), *b = array(n * 8), *c = array(n * 8);
+        double from = cpu();
+        do { triad(a, b, c, n); moved += 24.0 * n; } while (cpu() - from < limit);
+        printf("%.0f\n", moved / (cpu() - from));
+        keep = a[n / 2];
+    } else {
+        size_t n = all / 8;
+        uint64_t *a = (uint64_t *)array(n * 8);
+        double from = cpu();
+        do { keep += sum(a, n); moved += 8.0 * n; } while (cpu() - from < limit);
+        printf("%.0f\n", moved / (cpu() - from));
+    }
+    return keep == 42;
+}
+"#;
+
+pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
+    let sandbox = sandbox();
+    let program = compile(&sandbox.write("loops.c", LOOPS))?;
+    let mut figures = vec![
+        against_c("mem_read", "read", &program, effort)?,
+        against_c("mem_triad", "triad", &program, effort)?,
+    ];
+    figures.push(rates(effort)?);
+    Ok(figures)
+}
+
+fn compile(source: &Path) -> Result<PathBuf> {
+    let program = source.with_extension("");
+    let status = Command::new("cc")
+        .args(["-O3", "-march=native", "-o"])
+        .args([&program, source])
+        .status()
+        .context("there is no C compiler here")?;
+    ensure!(status.success(), "the C loops do not compile");
+    Ok(program)
+}
+
+fn against_c(
+    stressor: &'static str,
+    loop_name: &str,
+    program: &Path,
+    effort: Effort,
+) -> Result<Figure> {
+    let (mut ratios, mut control) = (Vec::new(), Vec::new());
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let millis = effort.choose(100, 500);
+    for round in 0..effort.choose(2, 12) {
+        // Another order each round.
+        let mut rates = [0.0; 3];
+        for arm in (0..3).map(|arm| (arm + round) % 3) {
+            rates[arm] = match arm {
+                1 => of_c(program, loop_name, millis)?,
+                _ => of_ours(stressor, millis)?,
+            };
+        }
+        ratios.push(rates[0] / rates[1]);
+        control.push(rates[2] / rates[0]);
+        ours.push(rates[0] / 1e9);
+        theirs.push(rates[1] / 1e9);
+    }
+    Ok(Figure {
+        name: "kernels",
+        what: format!(
+            "{stressor} as a ratio to the same loop in C, -O3 -march=native, by CPU time"
+        ),
+        unit: "",
+        samples: ratios,
+        goal: Goal::AtLeast(0.95),
+        control,
+        beside: vec![
+            Beside::new(stressor, "GB/s", ours),
+            Beside::new("the C loop", "GB/s", theirs),
+        ],
+    })
+}
+
+/// Bytes a CPU second on the first CPU, in a thread of its own.
+fn of_ours(name: &'static str, millis: i64) -> Result<f64> {
+    let work = move || -> Result<f64> {
+        edgedyno_sys::kernel::process::set_affinity(0, &[0])?;
+        let stressor = stressor::find(name).context("it is in the list")?;
+        let settings = Settings {
+            bytes: BYTES,
+            seed: 1,
+            scratch: Path::new("/"),
+        };
+        let mut work = stressor.prepare(&settings)?;
+        let (from, mut moved) = (clock::thread_cpu_time(), 0);
+        while clock::thread_cpu_time() - from < Nanos::from_millis(millis) {
+            for _ in 0..64 {
+                moved += work.step()?;
+            }
+        }
+        let took = (clock::thread_cpu_time() - from).as_secs_f64();
+        Ok(moved as f64 / took)
+    };
+    let thread = std::thread::spawn(work).join();
+    thread.map_err(|_| anyhow::anyhow!("the kernel panicked"))?
+}
+
+fn of_c(program: &Path, name: &str, millis: i64) -> Result<f64> {
+    let output = Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(program)
+        .args([name, &BYTES.to_string(), &millis.to_string()])
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+}
+
+/// How far rates of 10, 25, 50 and 75 % were from their targets, the worst of each round.
+fn rates(effort: Effort) -> Result<Figure> {
+    let sandbox = sandbox();
+    let rounds = effort.choose("2", "10");
+    let line = [
+        "stress",
+        "no.model",
+        "--backend",
+        "fake",
+        "--levels",
+        "10,25,50,75",
+        "--stressor",
+        "mem_read,mem_copy",
+        "--working-set",
+        "64MiB",
+        "--warmup",
+        "2",
+        "--duration",
+        "500ms",
+        "--settle",
+        "200ms",
+        "--repeat",
+        rounds,
+        "--force",
+        "--json",
+    ];
+    let began = clock::Monotonic.now();
+    let document = sandbox.edgedyno(line).json();
+    let wall = (clock::Monotonic.now() - began).as_secs_f64();
+    let points = document["experiments"][0]["points"]
+        .as_array()
+        .context("points")?
+        .clone();
+    let error = |point: &Value| {
+        let target = point["target_bps"].as_f64()?;
+        let achieved = point["achieved_per_cpu_second_bps"].as_f64()?;
+        Some((achieved / target - 1.0).abs())
+    };
+    let errors: Vec<f64> = points.iter().filter_map(error).collect();
+    ensure!(errors.len() == 8, "every level has a target: {points:?}");
+    Ok(Figure {
+        name: "kernels",
+        what: "distance of a rate from its target by CPU time, for each stressor and level".into(),
+        unit: "",
+        samples: errors,
+        goal: Goal::AtMost(0.03),
+        control: Vec::new(),
+        beside: vec![Beside::new("the whole ladder", "s", vec![wall])],
+    })
+}

@@ -1,0 +1,104 @@
+//! `sampler`: what watching the board costs, by its own count and by what it does to p50.
+
+use anyhow::{Context as _, Result};
+use edgedyno::view::{CaseView, RepeatView};
+use edgedyno_tests::bench::{Beside, Figure, Goal, neighbours};
+
+use crate::Effort;
+use crate::measured::{run, sandbox};
+
+pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (mode, most) in [("normal", 0.5), ("fast", 1.0)] {
+        let seconds = effort.choose("5s", "60s");
+        let words = [
+            "no.model",
+            "--backend",
+            "fake",
+            "--warmup",
+            "2",
+            "--repeat",
+            effort.choose("2", "3"),
+            "--duration",
+            seconds,
+            "--telemetry",
+            mode,
+        ];
+        let view = run(&sandbox(), &words)?.view;
+        let costs: Vec<f64> = view.counting().filter_map(cost_percent).collect();
+        figures.push(Figure {
+            name: "sampler",
+            what: format!(
+                "CPU of the threads that watch, by their own count over {seconds}, {mode}"
+            ),
+            unit: "% of a core",
+            control: neighbours(&costs),
+            samples: costs,
+            goal: Goal::AtMost(most),
+            beside: Vec::new(),
+        });
+    }
+    figures.push(perturbation(effort)?);
+    Ok(figures)
+}
+
+/// Growth of the threads' own CPU time over the window, in hundredths of a core.
+fn cost_percent(repeat: &RepeatView) -> Option<f64> {
+    let of = |name: &str| {
+        let found = repeat.telemetry.iter().find(|d| d.channel.name == name)?;
+        found.per_second()
+    };
+    // The second thread is there only where something may wait.
+    Some((of("sampler.cpu")? + of("sampler_slow.cpu").unwrap_or(0.0)) / 1e7)
+}
+
+/// p50 with the board watched over p50 without, pair by pair, each arm first in every second pair.
+fn perturbation(effort: Effort) -> Result<Figure> {
+    let sandbox = sandbox();
+    let p50 = |mode: &str| -> Result<f64> {
+        let words = [
+            "no.model",
+            "--backend",
+            "fake",
+            "--warmup",
+            "20",
+            "--repeat",
+            "1",
+            "--duration",
+            effort.choose("1s", "4s"),
+            "--telemetry",
+            mode,
+        ];
+        p50_of(&run(&sandbox, &words)?.view)
+    };
+    let (mut ratios, mut control) = (Vec::new(), Vec::new());
+    for pair in 0..effort.choose(4, 20) {
+        let (on, off) = match pair % 2 {
+            0 => {
+                let on = p50("normal")?;
+                (on, p50("off")?)
+            }
+            _ => {
+                let off = p50("off")?;
+                (p50("normal")?, off)
+            }
+        };
+        ratios.push(on / off);
+        control.push(p50("off")? / off);
+    }
+    Ok(Figure {
+        name: "sampler",
+        what: "p50 of the fake backend, board watched over not watched, each n a pair of processes"
+            .into(),
+        unit: "",
+        control,
+        samples: ratios,
+        goal: Goal::Between(0.995, 1.005),
+        beside: Vec::<Beside>::new(),
+    })
+}
+
+fn p50_of(view: &CaseView) -> Result<f64> {
+    let repeat = view.counting().next().context("the run has a repeat")?;
+    edgedyno::stats::quantile::of(&repeat.trials.measured, 0.5).context("the window has trials")
+}

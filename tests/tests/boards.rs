@@ -1,0 +1,611 @@
+//! A board behind ssh, as a user comes to it: added, measured, looked after, cleared. The server is a real
+//! sshd on the loopback address.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use edgedyno_shared::ids::{BuildId, StoreId};
+use edgedyno_shared::wire::frame::{self, kind};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello};
+use edgedyno_tests::commands::{QUICK, sha256, small_model, summary, text};
+use edgedyno_tests::schema::assert_matches_schema;
+use edgedyno_tests::skip::has;
+use edgedyno_tests::sshd::{Login, Sshd};
+use edgedyno_tests::{Need, Output, Sandbox, binaries, runtime};
+use serde_json::Value;
+
+/// A host in a sandbox, and a board behind ssh.
+struct Lab {
+    sshd: Sshd,
+    sandbox: Sandbox,
+    login: Login,
+}
+
+impl Lab {
+    /// None, said aloud, where this machine has no sshd.
+    fn new() -> Option<Self> {
+        Self::with(Login::default())
+    }
+
+    fn with(login: Login) -> Option<Self> {
+        if !Sshd::is_there() {
+            return None;
+        }
+        let mut sandbox = Sandbox::new();
+        let sshd = Sshd::start(&mut sandbox, &login);
+        Some(Self {
+            sshd,
+            sandbox,
+            login,
+        })
+    }
+
+    /// With a board `x`.
+    fn added() -> Option<Self> {
+        let lab = Self::new()?;
+        lab.add(&[]).ok();
+        Some(lab)
+    }
+
+    fn add(&self, more: &[&str]) -> Output {
+        let place = self.sshd.place();
+        let agent = binaries().agent.display().to_string();
+        let words = ["board", "add", &place, "--name", "x", "--agent", &agent];
+        self.sandbox.edgedyno(words.iter().chain(more))
+    }
+
+    fn board(&self, words: &[&str]) -> Output {
+        self.sandbox.edgedyno(["board"].iter().chain(words))
+    }
+
+    fn doctor(&self) -> (Output, Value) {
+        let output = self.board(&["doctor", "x", "--json"]);
+        let value = output.json();
+        assert_matches_schema(&value, "doctor");
+        (output, value)
+    }
+
+    /// The first broken link is that one, and says what mends it.
+    #[track_caller]
+    fn assert_broken_at(&self, link: &str) -> Value {
+        let (output, value) = self.doctor();
+        assert_eq!(value["broken"], link, "{value:#}");
+        assert_eq!(output.code, 4);
+        let check = check(&value, link);
+        assert!(!text(&check["remedy"]).is_empty(), "{check}");
+        check
+    }
+
+    fn run(&self, model: &Path, args: &[&str]) -> Output {
+        let model = model.to_str().unwrap();
+        let words = ["run", model, "--board", "x", "--backend", "rten"];
+        self.sandbox.edgedyno(words.iter().chain(args))
+    }
+
+    /// Where the agent's program was put.
+    fn program(&self) -> std::path::PathBuf {
+        let listed = self.board(&["list", "--json"]).ok().json();
+        text(&listed["boards"][0]["ssh"]["program"]).into()
+    }
+}
+
+fn check(doctor: &Value, link: &str) -> Value {
+    let checks = doctor["checks"].as_array().unwrap();
+    checks
+        .iter()
+        .find(|check| check["name"] == link)
+        .unwrap()
+        .clone()
+}
+
+#[test]
+fn a_board_is_added_measured_updated_and_cleared() {
+    let Some(lab) = Lab::new() else { return };
+    let added = lab.add(&["--json"]).ok().json();
+    assert_matches_schema(&added, "board-ready");
+    assert_eq!(added["arch"], std::env::consts::ARCH);
+    let agent = std::fs::metadata(&binaries().agent).unwrap().len();
+    assert_eq!(added["sent_bytes"], agent);
+    let program = lab.program();
+    assert!(
+        program.starts_with(lab.sshd.home().join(".local/lib/edgedyno")),
+        "{program:?}"
+    );
+    assert!(program.is_file());
+
+    let info = lab.board(&["info", "x", "--json"]).ok().json();
+    assert_matches_schema(&info, "board");
+    assert_eq!(info["build"], added["build"]);
+    let again = lab.add(&[]).expect_code(2);
+    assert!(again.stderr.contains("board update"), "{}", again.stderr);
+
+    let model = small_model(&lab.sandbox);
+    lab.run(&model, &QUICK).ok();
+    let document = summary(&lab.sandbox, "last");
+    let repeat = &document["cases"][0]["repeats"][0];
+    assert_eq!(repeat["outcome"], "complete");
+    let blobs = lab.sshd.home().join(".local/state/edgedyno/blobs");
+    assert!(blobs.is_dir(), "the model came by its bytes");
+
+    let (_, doctor) = lab.doctor();
+    assert_eq!(doctor["broken"], Value::Null, "{doctor:#}");
+    assert_eq!(check(&doctor, "clock")["state"], "good");
+
+    let agent = binaries().agent.display().to_string();
+    let updated = lab
+        .board(&["update", "x", "--agent", &agent, "--json"])
+        .ok()
+        .json();
+    assert_matches_schema(&updated, "board-ready");
+    assert_eq!(updated["sent_bytes"], 0, "it was there already");
+
+    let removed = lab.board(&["remove", "x", "--json"]).ok().json();
+    assert_matches_schema(&removed, "board-removed");
+    let deleted: Vec<String> = removed["deleted"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(text)
+        .collect();
+    let folder = program.parent().unwrap().display().to_string();
+    assert!(deleted.contains(&folder), "{deleted:?}");
+    assert!(
+        deleted
+            .iter()
+            .any(|path| path.ends_with(".local/state/edgedyno")),
+        "{deleted:?}"
+    );
+    assert!(!program.exists() && !blobs.exists());
+    let listed = lab.board(&["list", "--json"]).ok().json();
+    assert_eq!(listed["boards"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_noisy_login_and_an_odd_shell_are_no_hindrance() {
+    let script = "#!/bin/sh\necho 'Welcome to the lab!'\necho 'No mail.' >&2\nprintf 'no line end'\n\
+        exec /bin/bash -c \"$SSH_ORIGINAL_COMMAND\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let shell = folder.path().join("login");
+    std::fs::write(&shell, script).unwrap();
+    std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let login = Login {
+        forced: Some(shell.display().to_string()),
+        ..Login::default()
+    };
+    let Some(lab) = Lab::with(login) else { return };
+    lab.add(&[]).ok();
+    let model = small_model(&lab.sandbox);
+    lab.run(&model, &QUICK).ok();
+    lab.board(&["remove", "x"]).ok();
+}
+
+#[test]
+fn a_place_that_cannot_be_reached_is_told_with_what_mends_it() {
+    let Some(lab) = Lab::new() else { return };
+    lab.sshd.use_key("stranger");
+    let refused = lab.add(&[]).expect_code(4);
+    assert!(refused.stderr.contains("ssh-copy-id"), "{}", refused.stderr);
+    lab.sshd.use_key("user");
+    let known = lab.sshd.folder().join("known_hosts");
+    std::fs::write(&known, "").unwrap();
+    let refused = lab.add(&[]).expect_code(4);
+    assert!(refused.stderr.contains("fingerprint"), "{}", refused.stderr);
+    assert_eq!(
+        std::fs::read_to_string(&known).unwrap(),
+        "",
+        "no key is taken up unseen"
+    );
+    for (place, code, word) in [
+        ("ssh://127.0.0.1:9", 4, "no ssh answers"),
+        ("ssh://no-such-host.invalid", 4, "not known by name"),
+        ("ssh://-oProxyCommand=x", 2, "no place"),
+        ("10.0.0.1", 2, "ssh://"),
+    ] {
+        let refused = lab.board(&["add", place, "--name", "y"]).expect_code(code);
+        assert!(refused.stderr.contains(word), "{place}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("hint: "),
+            "{place}: {}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_is_none_for_that_board_is_refused_before_it_is_sent() {
+    let Some(lab) = Lab::new() else { return };
+    let text = lab
+        .sandbox
+        .write("agent", "#!/bin/sh\nexit 0  # twenty bytes and more\n");
+    let place = lab.sshd.place();
+    let words = [
+        "add",
+        &place,
+        "--name",
+        "x",
+        "--agent",
+        text.to_str().unwrap(),
+    ];
+    let refused = lab.board(&words).expect_code(2);
+    assert!(
+        refused.stderr.contains("neither a program nor a package"),
+        "{}",
+        refused.stderr
+    );
+    let mut elf = std::fs::read("/bin/sh").unwrap();
+    elf[18] = 243;
+    let other = lab.sandbox.write("other", elf);
+    let words = [
+        "add",
+        &place,
+        "--name",
+        "x",
+        "--agent",
+        other.to_str().unwrap(),
+    ];
+    let refused = lab.board(&words).expect_code(2);
+    assert!(refused.stderr.contains("riscv64"), "{}", refused.stderr);
+    assert!(!lab.sshd.home().join(".local/lib").join("edgedyno").exists());
+}
+
+#[test]
+fn the_doctor_names_the_link_that_is_broken() {
+    let Some(mut lab) = Lab::added() else { return };
+    lab.sshd.use_key("stranger");
+    lab.assert_broken_at("authentication");
+    lab.sshd.use_key("user");
+
+    let known = lab.sshd.folder().join("known_hosts");
+    let was = std::fs::read_to_string(&known).unwrap();
+    let user = std::fs::read_to_string(lab.sshd.folder().join("user.pub")).unwrap();
+    std::fs::write(&known, format!("[127.0.0.1]:{} {user}", lab.sshd.port())).unwrap();
+    let check = lab.assert_broken_at("ssh");
+    assert!(text(&check["remedy"]).contains("ssh-keygen -R"), "{check}");
+    std::fs::write(&known, was).unwrap();
+
+    let program = lab.program();
+    let aside = program.with_extension("aside");
+    std::fs::rename(&program, &aside).unwrap();
+    let check = lab.assert_broken_at("agent");
+    assert!(text(&check["remedy"]).contains("board update"), "{check}");
+    let model = small_model(&lab.sandbox);
+    let gone = lab.run(&model, &QUICK).expect_code(4);
+    assert!(gone.stderr.contains("board update"), "{}", gone.stderr);
+    std::fs::write(&program, "#!/bin/sh\nexit 3\n").unwrap();
+    lab.assert_broken_at("agent");
+    std::fs::rename(&aside, &program).unwrap();
+
+    lab.sshd.stop();
+    lab.assert_broken_at("reach");
+    let login = lab.login.clone();
+    lab.sshd.restart(&login);
+    let (output, value) = lab.doctor();
+    assert_eq!(
+        (output.code, &value["broken"]),
+        (0, &Value::Null),
+        "{value:#}"
+    );
+}
+
+#[test]
+fn folders_that_cannot_hold_an_agent_are_told_apart() {
+    if !Sshd::is_there() || !has(&[Need::MountNamespace]) {
+        return;
+    }
+    let base = tempfile::tempdir().unwrap();
+    for name in ["noexec", "full"] {
+        std::fs::create_dir(base.path().join(name)).unwrap();
+    }
+    let at = base.path().display();
+    let mounts = format!(
+        "mount -t tmpfs -o noexec,size=64m tmpfs {at}/noexec && mount -t tmpfs -o size=64k tmpfs {at}/full && \
+         exec \"$0\" \"$@\""
+    );
+    let login = Login {
+        prefix: ["unshare", "--mount", "sh", "-c", &mounts]
+            .map(str::to_owned)
+            .into(),
+        ..Login::default()
+    };
+    let Some(lab) = Lab::with(login) else { return };
+    for (name, word) in [
+        ("noexec", "nothing can be started"),
+        ("full", "left, 32 MiB are needed"),
+    ] {
+        let folder = format!("{at}/{name}/edgedyno");
+        let refused = lab.add(&["--folder", &folder]).expect_code(4);
+        assert!(refused.stderr.contains(word), "{name}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("--folder"),
+            "{name}: {}",
+            refused.stderr
+        );
+    }
+    lab.add(&[]).ok();
+    for (name, link) in [("noexec", "folder"), ("full", "disk")] {
+        let boards = lab
+            .sandbox
+            .work()
+            .join("../home/.config/edgedyno/boards.toml");
+        let was = std::fs::read_to_string(&boards).unwrap();
+        let program = lab.program();
+        let moved = format!("{at}/{name}/edgedyno/0.1.0-x/edgedyno-agent");
+        std::fs::write(&boards, was.replace(program.to_str().unwrap(), &moved)).unwrap();
+        let (_, value) = lab.doctor();
+        let state = &check(&value, link)["state"];
+        assert!(state == "failed" || state == "warning", "{name}: {value:#}");
+        std::fs::write(&boards, was).unwrap();
+    }
+}
+
+/// What an agent of another schema answers to a hello.
+fn other_schema() -> Vec<u8> {
+    let own = Hello {
+        schema: [9; 32],
+        ..Hello::new(BuildId("0ld".into()), StoreId::NONE)
+    };
+    let host = Hello::new(BuildId("test".into()), StoreId::NONE);
+    own.answer(&host).to_frame().to_bytes()
+}
+
+#[test]
+fn an_agent_of_another_version_is_named_and_replaced() {
+    let Some(lab) = Lab::added() else { return };
+    lab.board(&["info", "x"]).ok();
+    let program = lab.program();
+    let hello = lab.sandbox.write("hello", other_schema());
+    let old = format!(
+        "#!/bin/sh\ncase $1 in\nversion) echo 'edgedyno-agent 0.0.9 build 0ld';;\nserve) cat {}; sleep 2;;\n\
+         *) exit 2;;\nesac\n",
+        hello.display()
+    );
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, old).unwrap();
+    std::fs::set_permissions(
+        &program,
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let (output, value) = lab.doctor();
+    assert_eq!(
+        (output.code, &value["broken"]),
+        (7, &Value::from("version")),
+        "{value:#}"
+    );
+    let model = small_model(&lab.sandbox);
+    let refused = lab.run(&model, &QUICK).expect_code(7);
+    assert!(
+        refused.stderr.contains("board update"),
+        "{}",
+        refused.stderr
+    );
+    let agent = binaries().agent.display().to_string();
+    let updated = lab
+        .board(&["update", "x", "--agent", &agent, "--json"])
+        .ok()
+        .json();
+    assert_ne!(updated["sent_bytes"], 0);
+    lab.run(&model, &QUICK).ok();
+}
+
+#[test]
+fn an_old_agent_that_runs_makes_way_for_the_new_one() {
+    let Some(lab) = Lab::new() else { return };
+    let state = lab.sshd.home().join(".local/state/edgedyno");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let socket = state.join("agent.sock");
+    // The path may be longer than a socket's can be.
+    let folder = std::fs::File::open(&state).unwrap();
+    let short = format!(
+        "/proc/self/fd/{}/agent.sock",
+        std::os::fd::AsRawFd::as_raw_fd(&folder)
+    );
+    let listener = std::os::unix::net::UnixListener::bind(short).unwrap();
+    let old = std::thread::spawn(move || {
+        loop {
+            let (mut stream, _) = listener.accept().unwrap();
+            while let Ok(Some(frame)) = frame::read_blocking(&mut stream, frame::LIMIT) {
+                match frame.kind {
+                    kind::HELLO => stream.write_all(&other_schema()).unwrap(),
+                    kind::RETIRE => {
+                        let status = DaemonStatus {
+                            process: 1,
+                            sessions: 1,
+                            queued: 0,
+                            spooled: 0,
+                            running: false,
+                        };
+                        stream
+                            .write_all(&status.to_frame(kind::RETIRE_REPLY).to_bytes())
+                            .unwrap();
+                        std::fs::remove_file(&socket).unwrap();
+                        return;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    });
+    lab.add(&[]).ok();
+    assert!(old.is_finished(), "it was told to leave");
+    old.join().unwrap();
+}
+
+#[test]
+fn a_runtime_is_brought_to_a_board() {
+    let Some(lab) = Lab::added() else { return };
+    let Some(library) = runtime::onnxruntime() else {
+        return;
+    };
+    let library = library.display().to_string();
+    let words = [
+        "runtime",
+        "install",
+        "onnxruntime",
+        "--board",
+        "x",
+        "--from",
+        &library,
+        "--json",
+    ];
+    let installed = lab.sandbox.edgedyno(words).ok().json();
+    assert_matches_schema(&installed, "runtime");
+    let path = text(&installed["path"]);
+    let cache = lab.sshd.home().join(".cache/edgedyno/runtimes/onnxruntime");
+    assert!(Path::new(&path).starts_with(&cache), "{path}");
+    assert_eq!(sha256(Path::new(&path)), text(&installed["sha256"]));
+    assert_eq!(installed["here"]["state"], "usable");
+    let model = small_model(&lab.sandbox);
+    let words = [
+        "run",
+        model.to_str().unwrap(),
+        "--board",
+        "x",
+        "--backend",
+        "onnxruntime",
+    ];
+    lab.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
+    let removed = lab.board(&["remove", "x", "--json"]).ok().json();
+    assert!(
+        removed["deleted"].to_string().contains(".cache/edgedyno"),
+        "{removed}"
+    );
+    assert!(!cache.exists());
+}
+
+#[test]
+fn a_cut_ssh_costs_no_repeat() {
+    let Some(mut lab) = Lab::added() else { return };
+    let model = small_model(&lab.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = [
+        "run",
+        &model,
+        "--board",
+        "x",
+        "--backend",
+        "rten",
+        "--repeat",
+        "8",
+        "--warmup",
+        "2",
+        "--duration",
+        "0.5s",
+    ];
+    let mut running = lab.sandbox.start_edgedyno(words);
+    let state = lab.sshd.home().join(".local/state/edgedyno");
+    running.wait_until("a repeat", |_| {
+        state
+            .join("queue")
+            .read_dir()
+            .is_ok_and(|mut dir| dir.next().is_some())
+    });
+    std::thread::sleep(Duration::from_millis(700));
+    lab.sshd.stop();
+    std::thread::sleep(Duration::from_secs(2));
+    let login = lab.login.clone();
+    lab.sshd.restart(&login);
+    running.wait().ok();
+    let document = summary(&lab.sandbox, "last");
+    let rows = document["cases"][0]["repeats"].as_array().unwrap();
+    let mut complete: Vec<u64> = rows
+        .iter()
+        .filter(|row| row["outcome"] == "complete")
+        .map(|row| row["repeat"].as_u64().unwrap())
+        .collect();
+    complete.sort_unstable();
+    assert_eq!(complete, (0..8).collect::<Vec<u64>>(), "{rows:#?}");
+}
+
+#[test]
+fn an_agent_that_listens_is_reached_over_the_network_and_else_by_ssh() {
+    let Some(lab) = Lab::new() else { return };
+    let port = std::net::UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let listen = format!("127.0.0.1:{port}");
+    let is_root = nix::unistd::getuid().is_root();
+    if is_root {
+        let refused = lab.add(&["--listen", &listen]).expect_code(2);
+        assert!(refused.stderr.contains("--as-root"), "{}", refused.stderr);
+    }
+    let as_root: &[&str] = if is_root { &["--as-root"] } else { &[] };
+    let words = [&["--listen", &listen, "--json"][..], as_root].concat();
+    let added = lab.add(&words).ok().json();
+    assert_eq!(added["network"], listen, "{added:#}");
+    assert_eq!(added["board"]["addresses"][0], listen);
+    let (_, doctor) = lab.doctor();
+    assert_eq!(check(&doctor, "network")["state"], "good", "{doctor:#}");
+    let model = small_model(&lab.sandbox);
+    lab.run(&model, &QUICK).ok();
+
+    // After a restart of the board nobody listens any more, and the relay starts what is needed.
+    let lock = lab.sshd.home().join(".local/state/edgedyno/agent.lock");
+    let process: i32 = std::fs::read_to_string(lock)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(process),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .unwrap();
+    lab.run(&model, &QUICK).ok();
+    let (_, doctor) = lab.doctor();
+    assert_eq!(check(&doctor, "network")["state"], "warning", "{doctor:#}");
+}
+
+#[test]
+fn what_nobody_has_fetched_is_not_thrown_away_unasked() {
+    let Some(lab) = Lab::added() else { return };
+    let model = small_model(&lab.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = [
+        "run",
+        &model,
+        "--board",
+        "x",
+        "--backend",
+        "rten",
+        "--repeat",
+        "2",
+        "--warmup",
+        "2",
+        "--duration",
+        "0.3s",
+    ];
+    let mut running = lab.sandbox.start_edgedyno(words);
+    let state = lab.sshd.home().join(".local/state/edgedyno");
+    running.wait_until("a repeat", |_| {
+        state
+            .join("queue")
+            .read_dir()
+            .is_ok_and(|mut dir| dir.next().is_some())
+    });
+    running.signal(nix::sys::signal::Signal::SIGKILL);
+    drop(running);
+    let refused = lab.board(&["remove", "x"]).expect_code(4);
+    assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
+    assert!(lab.program().is_file());
+    lab.board(&["remove", "x", "--force"]).ok();
+    assert!(!state.exists());
+}
+
+#[test]
+fn a_board_that_is_not_run_by_systemd_gets_no_service() {
+    if Path::new("/run/systemd/system").exists() {
+        return;
+    }
+    let Some(lab) = Lab::new() else { return };
+    let refused = lab.add(&["--service"]).expect_code(4);
+    assert!(
+        refused.stderr.contains("leave out --service"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -1,0 +1,296 @@
+//! The agent for aarch64 on this machine: its programs under qemu's user emulation, and a whole board in
+//! qemu. `bash .ci/run` runs these in a stage of their own; by hand: `cargo test --workspace --locked --test
+//! emulated -- --ignored`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use edgedyno_tests::commands::{QUICK, make, small_model, summary};
+use edgedyno_tests::emulated::{self, Emulated};
+use edgedyno_tests::{Running, Sandbox, runtime};
+
+/// Emulated trials take a thousand times as long.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+/// The agent for aarch64 in a sandbox, listening on the loopback address.
+struct Foreign {
+    sandbox: Sandbox,
+    prefix: Vec<String>,
+    program: PathBuf,
+    agent: Option<Running>,
+}
+
+impl Foreign {
+    fn new() -> Option<Self> {
+        let prefix = emulated::prefix()?;
+        let mut sandbox = Sandbox::new();
+        sandbox.limit(PATIENCE);
+        let mut foreign = Self {
+            sandbox,
+            prefix,
+            program: emulated::agent(),
+            agent: None,
+        };
+        if let Some(library) = emulated::onnxruntime(runtime::ONNXRUNTIME) {
+            foreign.sandbox.env("EDGEDYNO_ONNXRUNTIME", library);
+        }
+        foreign
+            .sandbox
+            .env("EDGEDYNO_AGENT_PREFIX", foreign.prefix.join(" "));
+        let mut words = vec!["serve", "--listen", "127.0.0.1:0"];
+        if nix::unistd::geteuid().is_root() {
+            words.extend(["--run-as", "root"]);
+        }
+        let mut agent = foreign.start(&words);
+        agent.wait_until("the listener", |agent| {
+            agent.stderr_so_far().contains("listening on")
+        });
+        let log = agent.stderr_so_far();
+        let (_, rest) = log.split_once("listening on ").unwrap();
+        let address: SocketAddr = rest.split_whitespace().next().unwrap().parse().unwrap();
+        assert_ne!(address.port(), 0);
+        foreign.agent = Some(agent);
+        let ticket = foreign.start(&["pair", "admin"]).wait().ok();
+        let ticket = ticket.stdout.trim().to_owned();
+        // What follows is the host's, which is of this machine's own architecture.
+        foreign.sandbox.env_remove("EDGEDYNO_AGENT_PREFIX");
+        foreign.sandbox.env_remove("EDGEDYNO_ONNXRUNTIME");
+        foreign
+            .sandbox
+            .edgedyno(["board", "pair", &ticket, "--name", "x"])
+            .ok();
+        Some(foreign)
+    }
+
+    fn start(&self, words: &[&str]) -> Running {
+        let program = self.program.display().to_string();
+        let all = self.prefix[1..]
+            .iter()
+            .map(String::as_str)
+            .chain([program.as_str()]);
+        let all: Vec<&str> = all.chain(words.iter().copied()).collect();
+        self.sandbox.start(&self.prefix[0], all)
+    }
+
+    /// Measures there, saves the outputs, and measures here against them.
+    fn assert_same_outputs(&mut self, model: &Path, backend: &str, native: &[&str]) {
+        let model = model.to_str().unwrap();
+        let there = format!("there-{backend}");
+        let words = [
+            "run",
+            model,
+            "--backend",
+            backend,
+            "--repeat",
+            "1",
+            "--warmup",
+            "1",
+            "--trials",
+            "2",
+        ];
+        let foreign = ["--board", "x", "--save-outputs", &there, "--json"];
+        self.sandbox.edgedyno(words.iter().chain(&foreign)).ok();
+        let measured = summary(&self.sandbox, "last");
+        assert_eq!(
+            measured["cases"][0]["repeats"][0]["outcome"], "complete",
+            "{measured:#}"
+        );
+        // A host of its own, so that no agent of the other architecture is met.
+        let here = ["--reference", &there];
+        let state = self.sandbox.state().join("../native");
+        self.sandbox.env("EDGEDYNO_AGENT_STATE", state);
+        self.sandbox
+            .edgedyno(words.iter().chain(&here).chain(native))
+            .ok();
+        let measured = summary(&self.sandbox, "last");
+        assert_eq!(
+            measured["cases"][0]["repeats"][0]["outcome"], "complete",
+            "{measured:#}"
+        );
+        self.sandbox
+            .env("EDGEDYNO_AGENT_STATE", self.sandbox.state());
+    }
+}
+
+#[test]
+#[ignore = "needs an agent for aarch64, which takes minutes to build"]
+fn an_agent_of_another_architecture_computes_the_same() {
+    let Some(mut foreign) = Foreign::new() else {
+        return;
+    };
+    let info = foreign
+        .sandbox
+        .edgedyno(["board", "info", "x", "--json"])
+        .ok()
+        .json();
+    assert_eq!(info["arch"], "aarch64");
+    let sizes = ["--channels", "2", "--depth", "1", "--image", "16"];
+    let model = make(&foreign.sandbox, "tiny.onnx", &sizes);
+    foreign.assert_same_outputs(&model, "rten", &[]);
+    if emulated::onnxruntime(runtime::ONNXRUNTIME).is_none() {
+        return;
+    }
+    let Some(own) = runtime::onnxruntime() else {
+        return;
+    };
+    let own = own.display().to_string();
+    foreign.assert_same_outputs(&model, "onnxruntime", &["--runtime", &own]);
+}
+
+/// A host with a whole emulated board called `x`.
+struct Bench {
+    board: Emulated,
+    sandbox: Sandbox,
+}
+
+impl Bench {
+    fn new(line: &str) -> Option<Self> {
+        if !Emulated::is_possible() {
+            return None;
+        }
+        let agent = emulated::agent().display().to_string();
+        let mut sandbox = Sandbox::new();
+        sandbox.limit(PATIENCE);
+        let board = Emulated::boot(&sandbox.work().join("../board"), line);
+        sandbox.env("EDGEDYNO_SSH", board.ssh());
+        let place = board.place();
+        let words = [
+            "board", "add", &place, "--name", "x", "--agent", &agent, "--json",
+        ];
+        let added = sandbox.edgedyno(words).ok().json();
+        assert_eq!(added["arch"], "aarch64");
+        assert!(
+            added["libc"].as_str().unwrap().starts_with("glibc 2."),
+            "{added:#}"
+        );
+        Some(Self { board, sandbox })
+    }
+
+    /// Every repeat was measured once, and only once.
+    fn assert_whole(&self, repeats: u64) {
+        let document = summary(&self.sandbox, "last");
+        let rows = document["cases"][0]["repeats"].as_array().unwrap();
+        let complete = rows.iter().filter(|row| row["outcome"] == "complete");
+        let mut numbers: Vec<u64> = complete
+            .map(|row| row["repeat"].as_u64().unwrap())
+            .collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..repeats).collect::<Vec<_>>(), "{rows:#?}");
+    }
+}
+
+#[test]
+#[ignore = "boots a board in an emulator"]
+fn a_board_that_loses_its_power_is_measured_to_the_end() {
+    let Some(mut bench) = Bench::new("") else {
+        return;
+    };
+    let info = bench
+        .sandbox
+        .edgedyno(["board", "info", "x", "--json"])
+        .ok()
+        .json();
+    assert_eq!(info["arch"], "aarch64");
+    assert_eq!(info["cpus"].as_array().unwrap().len(), 2);
+    let model = small_model(&bench.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = [
+        "run",
+        &model,
+        "--board",
+        "x",
+        "--backend",
+        "rten",
+        "--repeat",
+        "20",
+        "--warmup",
+        "1",
+        "--duration",
+        "0.3s",
+    ];
+    let mut running = bench.sandbox.start_edgedyno(words);
+    let store = bench.sandbox.store();
+    running.wait_until("the store", |_| store.exists());
+    // In the middle: some repeats are stored, others wait on the board.
+    let stored = || {
+        let shown = bench.sandbox.edgedyno(["runs", "list", "--json"]);
+        shown.code == 0 && shown.json()["runs"][0]["attempts_count"].as_u64() >= Some(3)
+    };
+    running.wait_until("three repeats", |_| stored());
+    bench.board.cut_power();
+    std::thread::sleep(Duration::from_secs(2));
+    bench.board.switch_on();
+    running.wait().ok();
+    bench.assert_whole(20);
+    let (code, doctor) = {
+        let output = bench.sandbox.edgedyno(["board", "doctor", "x", "--json"]);
+        (output.code, output.json())
+    };
+    assert_eq!(code, 0, "{doctor:#}");
+    bench.sandbox.edgedyno(["board", "remove", "x"]).ok();
+    let left = bench
+        .board
+        .run("find /data/root -type f ! -path '*/.ssh/*'");
+    assert_eq!(left, "", "what was brought there is gone");
+}
+
+#[test]
+#[ignore = "boots a board in an emulator"]
+fn a_bad_line_costs_time_and_no_result() {
+    let Some(bench) = Bench::new("delay,40ms,loss,1%") else {
+        return;
+    };
+    assert!(
+        bench.board.console().contains("board: netem"),
+        "{}",
+        bench.board.console()
+    );
+    let model = small_model(&bench.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = ["run", &model, "--board", "x", "--backend", "rten"];
+    bench.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
+    bench.assert_whole(1);
+
+    // The same over QUIC. The emulator gives the board's port another number here, so the first try of the
+    // network fails, and the address is written down by hand.
+    let place = bench.board.place();
+    let agent = emulated::agent().display().to_string();
+    let words = [
+        "board",
+        "add",
+        &place,
+        "--name",
+        "x",
+        "--force",
+        "--agent",
+        &agent,
+        "--listen",
+        "0.0.0.0:7447",
+        "--as-root",
+        "--json",
+    ];
+    let added = bench.sandbox.edgedyno(words).ok().json();
+    assert!(added["network_unused"].is_string(), "{added:#}");
+    let boards = bench
+        .sandbox
+        .work()
+        .join("../home/.config/edgedyno/boards.toml");
+    let text = std::fs::read_to_string(&boards).unwrap();
+    let address = format!("addresses = [\"127.0.0.1:{}\"]", bench.board.udp());
+    std::fs::write(&boards, text.replace("addresses = []", &address)).unwrap();
+    let doctor = bench
+        .sandbox
+        .edgedyno(["board", "doctor", "x", "--json"])
+        .ok()
+        .json();
+    let network = doctor["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["name"] == "network");
+    assert_eq!(network.unwrap()["state"], "good", "{doctor:#}");
+    let words = ["run", &model, "--board", "x", "--backend", "rten"];
+    bench.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
+    bench.assert_whole(1);
+}

@@ -1,0 +1,264 @@
+//! Loads beside a case, from the command line to the curve: what is asserted is what was done, never how
+//! much slower anything got.
+
+use edgedyno_tests::commands::{finding_codes, number, small_model, summary, text};
+use edgedyno_tests::schema::assert_matches_schema;
+use edgedyno_tests::skip::has;
+use edgedyno_tests::{Need, Output, Sandbox};
+use serde_json::Value;
+
+/// The shortest rules that still measure, a working set that is soon touched, and no shame for a busy
+/// machine.
+const SHORT: [&str; 9] = [
+    "--working-set",
+    "8MiB",
+    "--warmup",
+    "2",
+    "--duration",
+    "200ms",
+    "--settle",
+    "100ms",
+    "--force",
+];
+
+fn stress(sandbox: &Sandbox, words: &[&str]) -> Output {
+    if !sandbox.work().join("small.onnx").exists() {
+        small_model(sandbox);
+    }
+    let line = ["stress", "small.onnx", "--backend", "fake"].iter();
+    sandbox.edgedyno(line.chain(&SHORT).chain(words).copied())
+}
+
+fn points(document: &Value) -> &Vec<Value> {
+    document["experiments"][0]["points"].as_array().unwrap()
+}
+
+#[test]
+fn a_ladder_is_calibrated_measured_in_rounds_and_read_as_a_curve() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let words = [
+        "--levels",
+        "50,100",
+        "--stressor",
+        "mem_copy",
+        "--repeat",
+        "2",
+        "--json",
+    ];
+    let document = stress(&sandbox, &words).json();
+    assert_matches_schema(&document, "contention");
+    let points = points(&document);
+    let conditions: Vec<String> = points
+        .iter()
+        .map(|point| text(&point["condition"]))
+        .collect();
+    let (spin, half, full) = (&conditions[0], &conditions[1], &conditions[2]);
+    assert!(spin.starts_with("spin:cpu"), "{conditions:?}");
+    assert!(
+        half.contains("@50%/ws=8MiB") && half.starts_with("mem_copy:cpu"),
+        "{conditions:?}"
+    );
+    assert!(
+        full.ends_with("/ws=8MiB") && !full.contains('@'),
+        "{conditions:?}"
+    );
+    assert_eq!(number(&points[0]["achieved_bps"]), 0.0);
+    assert_eq!(number(&points[1]["share"]), 0.5);
+    assert!(points[1]["target_bps"].is_number() && points[2]["target_bps"].is_null());
+    for point in points {
+        assert_eq!(number(&point["repeats"]), 2.0, "{point:#}");
+        assert!(
+            point["slowdown"]["latency_p50_ms"]["ratio"].is_number(),
+            "{point:#}"
+        );
+    }
+    assert!(points[1]["over_spin"]["latency_p50_ms"]["ratio"].is_number());
+    assert!(
+        points[1]["slowdown"]["device_p50_ms"]["ratio"].is_number(),
+        "fake tells device time"
+    );
+    assert_eq!(
+        number(&document["experiments"][0]["recovery"]["repeats"]),
+        3.0
+    );
+
+    // Calibrated once, and by a run of its own.
+    let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
+    let commands: Vec<String> = runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| text(&r["command"]))
+        .collect();
+    assert_eq!(commands, ["stress", "calibrate"]);
+    stress(&sandbox, &words).json();
+    let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
+    assert_eq!(text(&runs["runs"][0]["command"]), "stress");
+    assert_eq!(
+        text(&runs["runs"][1]["command"]),
+        "stress",
+        "the calibration is used again"
+    );
+
+    // Each round holds each condition once, before the next begins.
+    let shown = summary(&sandbox, "last");
+    let mut began: Vec<(i64, u64, String)> = Vec::new();
+    for case in shown["cases"].as_array().unwrap() {
+        for repeat in case["repeats"].as_array().unwrap() {
+            let at = repeat["wall_unix_ns"].as_i64().unwrap();
+            began.push((
+                at,
+                repeat["repeat"].as_u64().unwrap(),
+                text(&case["case"]["condition"]),
+            ));
+        }
+    }
+    began.sort();
+    let ladder: Vec<u64> = began
+        .iter()
+        .filter(|(_, _, c)| c != "idle")
+        .map(|(_, r, _)| *r)
+        .collect();
+    assert_eq!(ladder, [0, 0, 0, 1, 1, 1], "{began:?}");
+    assert!(
+        began[began.len() - 3..].iter().all(|(_, _, c)| c == "idle"),
+        "recovery comes last"
+    );
+
+    // A stored experiment is shown again, and exported.
+    let again = sandbox
+        .edgedyno(["stress", "--show", "last", "--force", "--json"])
+        .json();
+    let exported = [
+        "export",
+        "last",
+        "--format",
+        "contention",
+        "--output",
+        "contention.json",
+    ];
+    sandbox.edgedyno(exported).ok();
+    let file = std::fs::read_to_string(sandbox.work().join("contention.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    assert_eq!(file, again);
+    assert_matches_schema(&file, "contention");
+
+    // Counters of the stressor are channels like any other.
+    let samples = sandbox
+        .edgedyno(["samples", "last", "--channel", "stress", "--json"])
+        .ok()
+        .json();
+    assert!(
+        samples.to_string().contains("stress.0.mem_copy.cpu"),
+        "{samples:#}"
+    );
+}
+
+#[test]
+fn a_condition_is_an_axis_of_a_sweep_and_its_level_is_in_the_results() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    let line = [
+        "sweep",
+        "small.onnx",
+        "--axis",
+        "backend=fake",
+        "--axis",
+        "cpus=1",
+        "--axis",
+        "condition=idle,mem_read:cpu0@200MB/s/ws=8MiB",
+        "--trials",
+        "100",
+        "--warmup",
+        "2",
+        "--repeat",
+        "1",
+        "--force",
+    ];
+    sandbox.edgedyno(line).ok();
+    let shown = summary(&sandbox, "last");
+    let cases = shown["cases"].as_array().unwrap();
+    let (idle, loaded) = (&cases[0], &cases[1]);
+    assert_eq!(text(&idle["case"]["condition"]), "idle");
+    assert!(idle["fields"]["load_bps"].is_null(), "unknown is not zero");
+    let fields = &loaded["fields"];
+    assert_eq!(number(&fields["load_target_bps"]), 2e8);
+    let error = number(&fields["load_per_cpu_second_bps"]) / 2e8 - 1.0;
+    assert!(error.abs() <= 0.03, "{error}");
+    assert!(number(&fields["load_bps"]) > 0.0);
+    assert_ne!(idle["fields"]["case_key"], fields["case_key"]);
+}
+
+#[test]
+fn what_starves_a_load_is_a_finding_and_the_point_does_not_count() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    // Two on one CPU get half of it each.
+    let condition = "condition=idle,cpu_int:cpu0+mem_read:cpu0/ws=8MiB";
+    let line = [
+        "sweep",
+        "small.onnx",
+        "--axis",
+        "backend=fake",
+        "--axis",
+        "cpus=1",
+        "--axis",
+        condition,
+        "--trials",
+        "300",
+        "--warmup",
+        "2",
+        "--repeat",
+        "2",
+    ];
+    let swept = sandbox.edgedyno(line);
+    assert_eq!(swept.code, 6, "measured, and invalid");
+    let shown = summary(&sandbox, "last");
+    let codes = finding_codes(&shown["cases"][1]);
+    assert!(codes.iter().any(|code| code == "load_starved"), "{codes:?}");
+    let document = sandbox.edgedyno(["stress", "--show", "last", "--json"]);
+    assert_eq!(document.code, 6);
+    let document = document.json();
+    assert_eq!(points(&document)[0]["valid"], false);
+    let marks = points(&document)[0]["marks"].to_string();
+    assert!(marks.contains("load_starved"), "{marks}");
+}
+
+#[test]
+fn gaps_are_cases_and_their_cost_is_told() {
+    let sandbox = Sandbox::new();
+    let document = stress(&sandbox, &["--gap", "0,5ms", "--repeat", "2", "--json"]).json();
+    assert_matches_schema(&document, "contention");
+    let gaps = &document["gaps"][0]["points"];
+    assert_eq!(number(&gaps[0]["gap_ms"]), 5.0);
+    assert!(gaps[0]["slowdown"]["latency_p50_ms"]["ratio"].is_number());
+    // Trials of the case with gaps are that far apart.
+    let cases = summary(&sandbox, "last");
+    let gapped = &cases["cases"][1]["fields"];
+    assert!(number(&gapped["rate_hz"]) < 200.0, "{gapped:#}");
+}
+
+#[test]
+fn what_makes_no_experiment_says_why() {
+    let sandbox = Sandbox::new();
+    for (words, says) in [
+        (&["--stressor", "mem_raed"][..], "did you mean mem_read?"),
+        (&["--levels", "0.01"], "from 0.1 % to 100 %"),
+        (&["--stress-cpus", "999"], "CPU 999"),
+        (&["--slo", "rate=30"], "latency_p50_ms"),
+        (&["--gap", "10s"], "5 s at most"),
+    ] {
+        let output = stress(&sandbox, words);
+        assert_eq!(output.code, 2, "{words:?}");
+        assert!(output.stderr.contains(says), "{words:?}: {}", output.stderr);
+    }
+}

@@ -1,0 +1,237 @@
+//! The board is watched while it measures, and what spoils a figure is told.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use edgedyno_tests::Sandbox;
+use edgedyno_tests::commands::{finding_codes, number, run, small_model, text};
+use edgedyno_tests::schema::assert_matches_schema;
+use serde_json::Value;
+
+/// Two seconds of the fake backend in one process.
+const SHORT: [&str; 6] = ["--repeat", "1", "--warmup", "2", "--duration", "1.2s"];
+
+fn channel<'a>(samples: &'a Value, name: &str) -> Option<&'a Value> {
+    let channels = samples["cases"][0]["repeats"][0]["channels"].as_array()?;
+    channels.iter().find(|channel| channel["name"] == name)
+}
+
+#[test]
+fn a_run_is_watched_and_its_samples_are_read_back() {
+    let sandbox = Sandbox::new();
+    let model = small_model(&sandbox);
+    let document = run(
+        &sandbox,
+        &model,
+        "fake",
+        &[&SHORT[..], &["--json"]].concat(),
+    );
+    let document = document.json();
+    assert_matches_schema(&document, "summary");
+    let fields = &document["cases"][0]["fields"];
+    assert!(number(&fields["channels_watched_count"]) > 10.0);
+    assert!(number(&fields["memory_available_min_bytes"]) > 1e6);
+    // The fake backend spins: it has most of a CPU, and never more than one.
+    let share = number(&fields["worker_cpu_share"]);
+    assert!(0.2 < share && share < 1.05, "{share}");
+    let p50 = number(&fields["latency_p50_ms"]);
+    let cpu = number(&fields["cpu_time_per_trial_ms"]);
+    assert!(cpu < 3.0 * p50, "{cpu} ms of CPU in {p50} ms");
+
+    let samples = sandbox.edgedyno(["samples", "last", "--json"]).ok().json();
+    assert_matches_schema(&samples, "samples");
+    let worker = channel(&samples, "worker.cpu").unwrap();
+    assert_eq!(text(&worker["state"]), "ok");
+    assert!(number(&worker["samples"]) >= 5.0);
+    for wanted in ["mem.available", "worker.run_delay", "sampler.cpu"] {
+        assert!(channel(&samples, wanted).is_some(), "{wanted}");
+    }
+
+    let csv = sandbox.edgedyno([
+        "samples",
+        "last",
+        "--channel",
+        "worker.cpu",
+        "--format",
+        "csv",
+    ]);
+    let csv = csv.ok().stdout;
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0][3..6], ["channel", "unit", "at_ns"]);
+    let stamps: Vec<i64> = rows[1..]
+        .iter()
+        .map(|row| row[5].parse().unwrap())
+        .collect();
+    assert!(stamps.len() >= 10 && stamps.is_sorted(), "{stamps:?}");
+    let good = rows[1..].iter().filter(|row| row[8] == "ok");
+    let values: Vec<i64> = good.map(|row| row[7].parse().unwrap()).collect();
+    assert!(values.is_sorted(), "a counter only grows: {values:?}");
+
+    let wrong = sandbox.edgedyno(["samples", "last", "--channel", "therm.nowhere"]);
+    assert!(wrong.expect_code(2).stderr.contains("therm.nowhere"));
+    sandbox.finish();
+}
+
+#[test]
+fn a_run_without_telemetry_has_none_and_says_so() {
+    let sandbox = Sandbox::new();
+    let model = small_model(&sandbox);
+    let args = [&SHORT[..], &["--no-telemetry", "--json"]].concat();
+    let document = run(&sandbox, &model, "fake", &args).json();
+    let fields = &document["cases"][0]["fields"];
+    assert_eq!(fields["channels_watched_count"], Value::Null);
+    assert_eq!(fields["worker_cpu_share"], Value::Null);
+    let codes = finding_codes(&document["cases"][0]);
+    assert!(!codes.contains(&"not_watched".to_owned()), "{codes:?}");
+    let shown = sandbox.edgedyno(["samples", "last"]).ok();
+    assert!(
+        shown.stdout.contains("no telemetry was recorded"),
+        "{}",
+        shown.stdout
+    );
+    sandbox.finish();
+}
+
+#[test]
+fn the_board_is_shown_as_it_is_now() {
+    let sandbox = Sandbox::new();
+    let shown = sandbox
+        .edgedyno(["top", "--json", "--every", "300ms"])
+        .ok()
+        .json();
+    assert_matches_schema(&shown, "top");
+    let channels = shown["channels"].as_array().unwrap();
+    let find = |name: &str| channels.iter().find(|channel| channel["name"] == name);
+    assert!(number(&find("mem.available").unwrap()["value"]) > 0.0);
+    let busy = channels
+        .iter()
+        .find(|c| text(&c["name"]).ends_with(".busy"))
+        .unwrap();
+    assert!(number(&busy["per_second"]) >= 0.0);
+    let missing = channels.iter().find(|channel| channel["state"] != "ok");
+    assert!(missing.is_none_or(|channel| !text(&channel["reason"]).is_empty()));
+    sandbox.finish();
+}
+
+/// Files of a board that is not this one.
+fn board(sandbox: &Sandbox, files: &[(&str, &str)]) -> PathBuf {
+    let root = sandbox.work().join("board");
+    for (file, text) in files {
+        set(&root, file, text);
+    }
+    root
+}
+
+fn set(root: &Path, file: &str, text: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
+
+#[test]
+fn a_board_that_is_held_back_makes_the_run_invalid() {
+    let mut sandbox = Sandbox::new();
+    let root = board(
+        &sandbox,
+        &[
+            ("sys/class/thermal/thermal_zone0/type", "cpu-thermal\n"),
+            ("sys/class/thermal/thermal_zone0/temp", "96000\n"),
+            (
+                "sys/class/thermal/cooling_device0/type",
+                "thermal-cpufreq-0\n",
+            ),
+            ("sys/class/thermal/cooling_device0/cur_state", "2\n"),
+            ("sys/class/thermal/cooling_device0/max_state", "5\n"),
+        ],
+    );
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+    let model = small_model(&sandbox);
+    let args = [&SHORT[..], &["--json"]].concat();
+    let document = run(&sandbox, &model, "fake", &args).expect_code(6).json();
+    let case = &document["cases"][0];
+    assert!(finding_codes(case).contains(&"throttled".to_owned()));
+    assert_eq!(number(&case["fields"]["temperature_max_c"]), 96.0);
+    assert_eq!(
+        text(&case["fields"]["temperature_sensor"]),
+        "therm.cpu_thermal.temp"
+    );
+    sandbox.edgedyno(["summary", "last", "--force"]).ok();
+    sandbox.finish();
+}
+
+#[test]
+fn clocks_are_held_for_a_repeat_and_put_back() {
+    let mut sandbox = Sandbox::new();
+    let file = |name: &str| format!("{POLICY}/{name}");
+    let root = board(
+        &sandbox,
+        &[
+            (
+                &file("scaling_available_governors"),
+                "schedutil performance\n",
+            ),
+            (&file("scaling_governor"), "schedutil\n"),
+            (&file("scaling_min_freq"), "400000\n"),
+            (&file("scaling_max_freq"), "1800000\n"),
+            (&file("scaling_cur_freq"), "1800000\n"),
+        ],
+    );
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+    let model = small_model(&sandbox);
+    let args = [&SHORT[..], &["--fix-clocks", "--json"]].concat();
+    let document = run(&sandbox, &model, "fake", &args).json();
+    let settings = document["cases"][0]["settings"].as_array().unwrap();
+    let of = |name: &str| {
+        settings
+            .iter()
+            .find(|setting| setting["name"] == name)
+            .unwrap()
+    };
+    assert_eq!(
+        text(&of("clocks.policy0.governor")["observed"]),
+        "performance"
+    );
+    assert_eq!(text(&of("clocks.policy0.min_khz")["observed"]), "1800000");
+    let now = |name: &str| fs::read_to_string(root.join(file(name))).unwrap();
+    assert_eq!(now("scaling_governor").trim(), "schedutil");
+    assert_eq!(now("scaling_min_freq").trim(), "400000");
+    // A clock that does not stay where it was put is no clock that was held.
+    set(&root, &file("scaling_cur_freq"), "900000\n");
+    let document = run(&sandbox, &model, "fake", &args).expect_code(6).json();
+    let codes = finding_codes(&document["cases"][0]);
+    assert!(
+        codes.contains(&"clock_not_as_asked".to_owned()),
+        "{codes:?}"
+    );
+    sandbox.finish();
+}
+
+#[test]
+fn a_repeat_waits_until_the_board_is_cool() {
+    let sandbox = Sandbox::new();
+    let model = small_model(&sandbox);
+    let hot = [
+        "--option",
+        "temperature_c=70",
+        "--option",
+        "cooling_c_per_s=20",
+    ];
+    let args = [&SHORT[..], &hot, &["--cool-down", "60", "--json"]].concat();
+    let document = run(&sandbox, &model, "fake", &args).json();
+    let case = &document["cases"][0];
+    let codes = finding_codes(case);
+    assert!(!codes.contains(&"cool_down_failed".to_owned()), "{codes:?}");
+    assert_eq!(case["rules"]["cool_down"]["below_millicelsius"], 60_000);
+
+    let args = [
+        &SHORT[..],
+        &hot,
+        &["--cool-down", "0", "--cool-down-limit", "1s", "--json"],
+    ];
+    let document = run(&sandbox, &model, "fake", &args.concat()).json();
+    let codes = finding_codes(&document["cases"][0]);
+    assert!(codes.contains(&"cool_down_failed".to_owned()), "{codes:?}");
+    sandbox.finish();
+}
