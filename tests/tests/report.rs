@@ -107,7 +107,7 @@ fn figures_are_files_of_both_kinds() {
         .map(|file| file["name"].as_str().unwrap())
         .collect();
     for name in [
-        "sweep-threads",
+        "sweep-option-latency-us",
         "heat-option-latency-us-threads",
         "cold",
         "memory",
