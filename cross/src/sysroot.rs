@@ -45,9 +45,8 @@ pub(crate) fn sysroot(target: &Target) -> Result<PathBuf> {
         return Ok(folder);
     }
     let apt = Apt::with(&target.debian)?;
-    for package in LIBRARIES {
-        apt.unpack(&format!("{package}:{}", target.debian), &folder)?;
-    }
+    let packages = LIBRARIES.map(|package| format!("{package}:{}", target.debian));
+    apt.unpack(&packages, &folder)?;
     if target.arch == "aarch64" {
         fs::create_dir_all(folder.join("proc"))?;
         fs::write(folder.join("proc/cpuinfo"), CPUINFO)?;
@@ -71,12 +70,8 @@ pub(crate) fn board(target: &Target) -> Result<PathBuf> {
     }
     let root = fresh(&folder.join("root"))?;
     let apt = Apt::with(&target.debian)?;
-    for package in apt.closure(
-        &LIBRARIES.iter().chain(&BOARD).copied().collect::<Vec<_>>(),
-        &target.debian,
-    )? {
-        apt.unpack(&package, &root)?;
-    }
+    let wanted: Vec<&str> = LIBRARIES.iter().chain(&BOARD).copied().collect();
+    apt.unpack(&apt.closure(&wanted, &target.debian)?, &root)?;
     let kernel = fresh(&folder.join("kernel"))?;
     let image = text(
         apt.command("apt-cache")
@@ -85,7 +80,8 @@ pub(crate) fn board(target: &Target) -> Result<PathBuf> {
     let image = image
         .lines()
         .find_map(|line| line.trim().strip_prefix("Depends: "));
-    apt.unpack(image.context("no kernel to be had")?, &kernel)?;
+    let image = image.context("no kernel to be had")?.to_owned();
+    apt.unpack(&[image], &kernel)?;
     let version = only_entry(&kernel.join("lib/modules"))?;
     fs::copy(
         kernel.join("boot").join(format!("vmlinuz-{version}")),

@@ -88,6 +88,12 @@ enum Command {
     Samples(cmd::samples::SamplesArgs),
     /// Show a run at its beginning, middle and end
     Windows(cmd::windows::WindowsArgs),
+    /// Make a page or figures to look at
+    Report(cmd::report::ReportArgs),
+    /// Write what happened when, for trace viewers
+    Trace(cmd::trace::TraceArgs),
+    /// Answer a question in SQL
+    Query(cmd::query::QueryArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
     /// Show what a board does now
@@ -145,6 +151,9 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Records(args) => cmd::records::run(args, &cli.global),
         Command::Samples(args) => cmd::samples::run(args, &cli.global),
         Command::Windows(args) => cmd::windows::run(args, &cli.global),
+        Command::Report(args) => cmd::report::run(args, &cli.global),
+        Command::Trace(args) => cmd::trace::run(args, &cli.global),
+        Command::Query(args) => cmd::query::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
         Command::Top(args) => cmd::top::run(args, &cli.global),
         Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),

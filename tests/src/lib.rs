@@ -26,6 +26,7 @@ pub mod source;
 pub mod spdx;
 pub mod sshd;
 pub mod udp_relay;
+pub mod webdriver;
 pub mod workspace;
 
 pub use binaries::binaries;

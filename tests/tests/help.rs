@@ -158,6 +158,9 @@ fn every_command_answers_in_json() {
             &["run", "small.onnx", "--backend", "fake", "--dry-run"],
             None,
         ),
+        (&["report", "last"], Some("report")),
+        (&["trace", "last"], Some("trace")),
+        (&["query", "select * from figures"], Some("query")),
         (&["model", "info", "small.onnx"], None),
         (&["model", "make"], None),
         (

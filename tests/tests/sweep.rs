@@ -165,7 +165,7 @@ fn a_plan_of_a_hundred_thousand_cases_is_laid_out_stored_and_summed_up() {
         list(100),
         list(1000)
     );
-    let text = plan("repeats = 2\nseed = 11\ntime_budget = '1ns'", &axes);
+    let text = plan("repeats = 2\nseed = 11\ntime_budget = '1us'", &axes);
     let dry = sweep(&sandbox, &text, &["--dry-run", "--json"]).ok().json();
     assert_eq!(dry["cases_count"], 100_000);
     let sequence = dry["sequence"].as_array().unwrap();

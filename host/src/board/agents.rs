@@ -16,7 +16,7 @@ pub const FOLDER_VARIABLE: &str = "EDGEDYNO_AGENTS";
 const NAME: &str = "edgedyno-agent";
 
 /// No agent is larger; what is, is something else.
-const LIMIT: u64 = 64 << 20;
+const LIMIT: u64 = 128 << 20;
 
 /// A program that can be sent to a board.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,10 @@ pub mod export;
 pub mod get;
 pub mod model;
 mod preflight;
+pub mod query;
 mod read;
 pub mod records;
+pub mod report;
 pub mod rerun;
 pub mod run;
 pub mod runs;
@@ -20,6 +22,7 @@ pub mod stress;
 pub mod summary;
 pub mod sweep;
 pub mod top;
+pub mod trace;
 pub mod windows;
 
 use std::path::PathBuf;

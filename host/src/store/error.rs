@@ -40,6 +40,8 @@ pub enum StoreError {
     },
     #[error("run {run} has no case {case}")]
     NoSuchCase { run: String, case: String },
+    #[error("the question has no answer: {0}")]
+    Question(String),
     #[error("`{0}` cannot be a tag")]
     BadTag(String),
     /// What arrived is not a repeat of this store.
@@ -66,6 +68,7 @@ impl StoreError {
             | Self::NoSuchRun { .. }
             | Self::AmbiguousRun { .. }
             | Self::NoSuchCase { .. }
+            | Self::Question(_)
             | Self::BadTag(_) => ErrorClass::Argument,
             Self::Newer { .. } => ErrorClass::Incompatible,
             Self::Full { .. }
@@ -93,6 +96,7 @@ impl StoreError {
             }
             Self::NoSuchRun { .. } => "`edgedyno runs list` shows the runs of this store",
             Self::AmbiguousRun { .. } => "give more of the run's id",
+            Self::Question(_) => "docs/query.md describes the views and their columns",
             Self::BadTag(_) => "use letters, digits, `-`, `_` and `.`; `last` is taken",
             Self::Sql { .. } | Self::NoSuchCase { .. } | Self::Segment { .. } => return None,
         };

@@ -9,6 +9,7 @@ mod columns;
 mod error;
 mod open;
 mod place;
+pub mod query;
 mod reader;
 mod repeat_writer;
 pub mod rows;

@@ -1,0 +1,147 @@
+//! How latencies are spread: a histogram, and below it the share of trials that took at most so long.
+
+use super::chart::{BELOW, Frame, SMALL, WIDTH, heading};
+use super::decimate::min_max;
+use super::palette::{ALARM, QUIET, SERIES, TEXT};
+use super::scale::{Scale, time_unit};
+use super::svg::{Anchor, Svg};
+use super::{Figure, name_of};
+use crate::summary::Latency;
+use crate::ui::units;
+use crate::view::CaseView;
+
+const BINS: usize = 60;
+const MOST_POINTS: usize = 1200;
+
+/// The measured trials of all repeats of a case; none where there are none.
+pub fn distribution(label: &str, view: &CaseView) -> Option<Figure> {
+    let latency = Latency::of(view)?;
+    let mut sorted: Vec<i64> = view
+        .counting()
+        .flat_map(|repeat| repeat.trials.measured.iter().copied())
+        .collect();
+    sorted.sort_unstable();
+    let (unit, size) = time_unit(*sorted.last()? as f64);
+    let values: Vec<f64> = sorted.iter().map(|ns| *ns as f64 / size).collect();
+    let title = format!("How long a run takes: {label}");
+    let mut svg = Svg::default();
+    let top = heading(&mut svg, &title);
+
+    let bounds: Vec<f64> = shown(&latency)
+        .iter()
+        .filter_map(|(_, _, bound)| Some(bound.as_ref()? / size))
+        .collect();
+    let x = Scale::fitting(&[&values[..], &bounds].concat());
+    let counts = histogram(&values, &x);
+    let most = counts.iter().copied().max().unwrap_or(1);
+    let upper = Frame::new(top + 6.0, 170.0, x.clone(), Scale::of([most as f64], true));
+    upper.y_axis(&mut svg, "trials");
+    bars(&mut svg, &upper, &counts);
+
+    let lower = Frame::new(
+        upper.bottom() + 24.0,
+        190.0,
+        x,
+        Scale::of([0.0, 100.0], true),
+    );
+    lower.axes(
+        &mut svg,
+        &format!("latency in {unit}"),
+        "% of trials, at most",
+    );
+    let all = values.len() as f64;
+    let steps = values.iter().zip(1..);
+    let steps: Vec<(f64, f64)> = steps
+        .map(|(x, n)| (*x, f64::from(n) / all * 100.0))
+        .collect();
+    let steps = min_max(&steps, MOST_POINTS);
+    let points: Vec<(f64, f64)> = steps
+        .iter()
+        .map(|(x, y)| (lower.x(*x), lower.y(*y)))
+        .collect();
+    svg.group("ecdf", |svg| svg.path(&points, SERIES[0], 2.0, ""));
+    let words = marks(&mut svg, &lower, &latency, size);
+    let about = format!(
+        "{} trials of {} repeats. {}. The dashed line right of a percentile is what the true one stays below, \
+         in 99 of 100 experiments; without one there are too few independent trials to say so.",
+        units::count(sorted.len() as u64),
+        latency.per_repeat.len(),
+        words.join(", ")
+    );
+    let size = (WIDTH, lower.bottom() + BELOW);
+    let name = name_of(&["latency", label]);
+    Some(Figure {
+        svg: svg.finish(&name, size, &title, &about),
+        name,
+        title,
+        about,
+    })
+}
+
+/// Trials in stretches of equal width on the axis.
+fn histogram(values: &[f64], x: &Scale) -> Vec<usize> {
+    let mut counts = vec![0; BINS];
+    for value in values {
+        let at = x.place(*value, 0.0, BINS as f64) as usize;
+        counts[at.min(BINS - 1)] += 1;
+    }
+    counts
+}
+
+fn bars(svg: &mut Svg, frame: &Frame, counts: &[usize]) {
+    let width = frame.width / BINS as f64;
+    svg.group("histogram", |svg| {
+        for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (x, y) = (frame.left + at as f64 * width, frame.y(*count as f64));
+            let size = (width - 1.0, frame.bottom() - y);
+            let about = format!("{count} trials");
+            svg.rect((x, y), size, SERIES[0], Some(&about));
+        }
+    });
+    let (left, right) = (frame.left, frame.left + frame.width);
+    svg.line(
+        (left, frame.bottom()),
+        (right, frame.bottom()),
+        QUIET,
+        1.0,
+        "",
+    );
+}
+
+/// Percentiles that are marked: name, value and bound.
+fn shown(latency: &Latency) -> [(&'static str, f64, Option<f64>); 4] {
+    let all = &latency.distribution;
+    [
+        ("p50", all.p50.value, all.p50.bound),
+        ("p90", all.p90.value, all.p90.bound),
+        ("p95", all.p95.value, all.p95.bound),
+        ("p99", all.p99.value, all.p99.bound),
+    ]
+}
+
+/// Marks percentiles and bounds; says them.
+fn marks(svg: &mut Svg, frame: &Frame, latency: &Latency, size: f64) -> Vec<String> {
+    let mut words = Vec::new();
+    svg.group("percentiles", |svg| {
+        for ((name, value, bound), level) in
+            shown(latency).into_iter().zip([50.0, 90.0, 95.0, 99.0])
+        {
+            let at = (frame.x(value / size), frame.y(level));
+            let said = units::nanoseconds(value);
+            svg.circle(at, 4.0, TEXT, Some(&format!("{name} {said}")));
+            let mut word = format!("{name} {said}");
+            if let Some(bound) = bound {
+                let end = (frame.x(bound / size), at.1);
+                svg.line(at, end, ALARM, 1.5, "4 3");
+                svg.line((end.0, at.1 - 5.0), (end.0, at.1 + 5.0), ALARM, 1.5, "");
+                word = format!("{word} with bound {}", units::nanoseconds(bound));
+            }
+            if name == "p50" || name == "p99" {
+                let label = (at.0 - 8.0, at.1 - 6.0);
+                svg.text(label, Anchor::End, SMALL, TEXT, name);
+            }
+            words.push(word);
+        }
+    });
+    words
+}

@@ -1,0 +1,81 @@
+//! A comparison as a part of the page: its table, its forest plot, and what must be known to read both.
+
+use super::table::{Cell, Table};
+use crate::compare::cell::Verdict;
+use crate::compare::report::Comparison;
+use crate::figure::forest::{Row, forest};
+use crate::figure::{Figure, escape};
+use crate::ui::compare::{label, notes};
+
+/// What stands on the page.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    pub(super) table: String,
+    pub(super) notes: String,
+    pub(super) figure: Option<Figure>,
+}
+
+impl Compared {
+    pub fn figure(&self) -> Option<&Figure> {
+        self.figure.as_ref()
+    }
+
+    pub fn of(comparison: &Comparison) -> Self {
+        let labels = label::pairs(comparison);
+        let title = format!("{} against {}", comparison.b.name, comparison.a.name);
+        let mut table = Table::new(format!(
+            "B is {}, A is {}",
+            comparison.b.name, comparison.a.name
+        ))
+        .column("case")
+        .column("metric")
+        .figures("A")
+        .figures("B")
+        .figures("change")
+        .figures("interval")
+        .column("verdict")
+        .figures("repeats");
+        let mut rows = Vec::new();
+        for cell in &comparison.cells {
+            let (pair, metric) = (&comparison.pairs[cell.pair], cell.metric);
+            let name = &labels[cell.pair];
+            let interval = cell.interval();
+            table.row([
+                Cell::text(name.clone()),
+                Cell::text(metric.title),
+                Cell::figure(label::figure(metric, &cell.a), cell.a.value),
+                Cell::figure(label::figure(metric, &cell.b), cell.b.value),
+                Cell::figure(label::change(cell.change()), cell.change()),
+                Cell::figure(
+                    label::interval(cell),
+                    interval.map(|(low, high)| high - low),
+                ),
+                Cell::text(label::verdict(cell)),
+                Cell::figure(label::repeats(cell, pair), Some(cell.b.repeats as f64)),
+            ]);
+            rows.push(Row {
+                label: match comparison.ask.metrics.len() {
+                    1 => name.clone(),
+                    _ => format!("{name}, {}", metric.title),
+                },
+                verdict: cell.verdict.words(metric),
+                // The ratio of two conditions says nothing.
+                change: cell
+                    .change()
+                    .filter(|_| cell.verdict != Verdict::NotComparable),
+                interval,
+                min_effect: (!cell.rule.is_for_parity()).then_some(cell.min_effect),
+                stands_out: cell.verdict.is_difference(),
+            });
+        }
+        let lines = notes::all(comparison).into_iter();
+        let lines: Vec<String> = lines
+            .map(|line| format!("<li>{}</li>", escape(line.trim_start())))
+            .collect();
+        Self {
+            table: table.html(),
+            notes: format!("<ul class=\"notes\">{}</ul>\n", lines.join("\n")),
+            figure: forest(&title, &rows),
+        }
+    }
+}

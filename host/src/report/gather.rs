@@ -1,0 +1,289 @@
+//! What a report tells of a run: cases, figures, and data to embed, each read once.
+
+use std::collections::BTreeMap;
+
+use edgedyno_shared::columns::{END, Role, START, STATUS, Status};
+
+use super::data::Trials;
+use crate::figure::sweep::Point;
+use crate::figure::timeline::{Lane, Track};
+use crate::figure::warmup::Life;
+use crate::figure::{self, Figure, Labelled};
+use crate::findings::Level;
+use crate::plan::schedule::Order;
+use crate::source::{self, Source, SourceError};
+use crate::stats::interval::IntervalKind;
+use crate::store::Columns;
+use crate::store::rows::{CaseEntry, RunRow};
+use crate::summary::best::{Best, best};
+use crate::summary::{CaseSummary, summarise};
+use crate::view::{CaseView, RepeatView};
+
+/// Cases whose trials are drawn one by one; more make no page that anybody reads.
+const MOST_DRAWN: usize = 12;
+/// Repeats of a case whose trials are drawn.
+const MOST_REPEATS: usize = 6;
+
+/// How many trials may be embedded.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Of one case.
+    pub a_case: usize,
+    /// Of the whole report.
+    pub all: usize,
+}
+
+impl Room {
+    pub const USUAL: Self = Self {
+        a_case: 50_000,
+        all: 300_000,
+    };
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct Chapter {
+    /// As the run was named.
+    pub name: String,
+    pub run: RunRow,
+    pub parts: Vec<Part>,
+    /// Of the run as a whole.
+    pub figures: Vec<Figure>,
+    pub best: Vec<Best>,
+    /// Cases that are in tables and not drawn trial by trial.
+    pub not_drawn: usize,
+}
+
+/// One case.
+#[derive(Debug)]
+pub struct Part {
+    pub label: String,
+    /// The axes in which it differs from the others.
+    pub axes: BTreeMap<String, String>,
+    pub summary: CaseSummary,
+    pub figures: Vec<Figure>,
+    pub trials: Vec<Trials>,
+}
+
+/// Reads the cases of a run and draws them.
+pub fn gather(
+    name: &str,
+    source: &Source,
+    cases: &[CaseEntry],
+    room: Room,
+) -> Result<Chapter, SourceError> {
+    let picks = source::describe(cases);
+    let mut parts = Vec::new();
+    for (number, (view, pick)) in source.views(cases)?.zip(picks).enumerate() {
+        let view = view?;
+        let axes: BTreeMap<String, String> = pick.axes.into_iter().collect();
+        let label = match axes.is_empty() {
+            true => pick.key,
+            false => axes
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect::<Vec<_>>()
+                .join(" "),
+        };
+        let figures = match number < MOST_DRAWN {
+            true => drawn(&label, source, &view)?,
+            false => Vec::new(),
+        };
+        parts.push(Part {
+            trials: embedded(&view, room.a_case.min(room.all / cases.len().max(1))),
+            summary: summarise(&view),
+            label,
+            axes,
+            figures,
+        });
+    }
+    let run = source.run()?;
+    let is_paired = run.plan["order"]
+        .as_str()
+        .is_none_or(|order| order == Order::Interleaved.name());
+    let summaries: Vec<CaseSummary> = parts.iter().map(|part| part.summary.clone()).collect();
+    Ok(Chapter {
+        name: name.to_owned(),
+        best: match summaries.len() {
+            0 | 1 => Vec::new(),
+            _ => best(&summaries, is_paired),
+        },
+        figures: of_run(&parts),
+        not_drawn: parts.len().saturating_sub(MOST_DRAWN),
+        run,
+        parts,
+    })
+}
+
+/// Trials of the repeats that count, as many as there is room for.
+fn embedded(view: &CaseView, room: usize) -> Vec<Trials> {
+    let repeats = view.counting().count().max(1);
+    let of = |repeat: &RepeatView| {
+        let most = (room / repeats).max(10);
+        Trials::of(repeat.row.key.repeat, &repeat.trials.measured, most)
+    };
+    view.counting().map(of).collect()
+}
+
+/// Figures of the trials of one case.
+fn drawn(label: &str, source: &Source, view: &CaseView) -> Result<Vec<Figure>, SourceError> {
+    let (mut tracks, mut lives) = (Vec::new(), Vec::new());
+    for repeat in view.counting().take(MOST_REPEATS) {
+        let columns = source.columns(&repeat.row, 0)?;
+        let number = repeat.row.key.repeat;
+        tracks.push(track(number, &columns));
+        lives.push(life(number, &columns));
+    }
+    let repeats = view.counting().count();
+    let lanes = match view.counting().next() {
+        Some(first) => lanes(source, first)?,
+        None => Vec::new(),
+    };
+    let mut figures: Vec<Figure> = [
+        figure::distribution(label, view),
+        figure::timeline(label, &tracks, &lanes),
+        figure::warmup(label, &lives),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if repeats > MOST_REPEATS {
+        for figure in figures.iter_mut().skip(1) {
+            let note = format!(
+                " The case has {repeats} repeats; the first {MOST_REPEATS} were looked at."
+            );
+            figure.about.push_str(&note);
+        }
+    }
+    Ok(figures)
+}
+
+/// Telemetry that is drawn below trials, what is told first by those that explain most.
+const LANES: [&str; 5] = [".temp", ".freq", ".busy", ".load", ".power"];
+/// Lanes of one figure.
+const MOST_LANES: usize = 4;
+
+/// A few channels of one repeat, of each kind the one that moved most.
+fn lanes(source: &Source, repeat: &RepeatView) -> Result<Vec<Lane>, SourceError> {
+    let begin = repeat.trials.window.map_or(0, |window| window.start_ns);
+    let mut lanes = Vec::new();
+    for kind in LANES {
+        let mut best: Option<(f64, Lane)> = None;
+        let of_kind = repeat
+            .row
+            .channels
+            .iter()
+            .filter(|c| c.name.ends_with(kind));
+        for channel in of_kind {
+            let samples = source.samples(&repeat.row, channel.id)?;
+            let points = samples.at_ns.iter().zip(samples.value).zip(samples.quality);
+            // What was not read well is left out; a gap is no zero.
+            let good = points.filter(|(_, quality)| *quality == 0);
+            let points: Vec<(f64, f64)> = good
+                .map(|((at, value), _)| ((at - begin) as f64 / 1e9, value as f64))
+                .collect();
+            let moved = spread(&points);
+            if best.as_ref().is_none_or(|(most, _)| moved > *most) {
+                let lane = Lane {
+                    name: channel.name.clone(),
+                    unit: channel.unit.clone(),
+                    points,
+                };
+                best = Some((moved, lane));
+            }
+        }
+        lanes.extend(best.map(|(_, lane)| lane));
+    }
+    lanes.truncate(MOST_LANES);
+    Ok(lanes)
+}
+
+fn spread(points: &[(f64, f64)]) -> f64 {
+    let values = || points.iter().map(|(_, value)| *value);
+    values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min)
+}
+
+/// Trials that ended well: number, when it began and how long it took, in nanoseconds.
+fn ended_well(columns: &Columns) -> impl Iterator<Item = (usize, i64, i64)> + '_ {
+    (0..columns.rows()).filter_map(|trial| {
+        let ok = columns.cell(STATUS, trial) == Some(Status::Ok.code());
+        let (start, end) = columns.cell(START, trial).zip(columns.cell(END, trial))?;
+        ok.then_some((trial, start, end - start))
+    })
+}
+
+fn track(repeat: u32, columns: &Columns) -> Track {
+    let measured: Vec<(i64, i64)> = ended_well(columns)
+        .filter(|(trial, ..)| role(columns, *trial) == Some(Role::Measure))
+        .map(|(_, start, took)| (start, took))
+        .collect();
+    let first = measured.first().map_or(0, |(start, _)| *start);
+    let trials = measured
+        .into_iter()
+        .map(|(start, took)| ((start - first) as f64 / 1e9, took as f64))
+        .collect();
+    Track { repeat, trials }
+}
+
+fn life(repeat: u32, columns: &Columns) -> Life {
+    let mut life = Life {
+        repeat,
+        ..Life::default()
+    };
+    for (trial, _, took) in ended_well(columns) {
+        if role(columns, trial) != Some(Role::Measure) {
+            life.first_measured += 1;
+        }
+        life.nanoseconds.push(took as f64);
+    }
+    life
+}
+
+fn role(columns: &Columns, trial: usize) -> Option<Role> {
+    columns
+        .cell(edgedyno_shared::columns::ROLE, trial)
+        .and_then(Role::from_code)
+}
+
+/// Figures that set the cases of a run side by side.
+fn of_run(parts: &[Part]) -> Vec<Figure> {
+    let labelled = |part: &Part| part.label.clone();
+    let cold: Vec<_> = parts
+        .iter()
+        .map(|part| Labelled {
+            label: labelled(part),
+            of: part.summary.cold,
+        })
+        .collect();
+    let memory: Vec<_> = parts
+        .iter()
+        .map(|part| Labelled {
+            label: labelled(part),
+            of: part.summary.memory.clone(),
+        })
+        .collect();
+    let points: Vec<Point> = parts.iter().map(point).collect();
+    let mut figures = figure::sweep(&points);
+    figures.extend(figure::cold(&cold));
+    figures.extend(figure::memory(&memory));
+    figures
+}
+
+fn point(part: &Part) -> Point {
+    let latency = part.summary.latency.as_ref();
+    // Within one process there is no interval over repeats.
+    let interval = latency
+        .and_then(|latency| latency.p50_interval)
+        .filter(|estimate| estimate.kind == IntervalKind::OverRepeats);
+    Point {
+        label: part.label.clone(),
+        axes: part.axes.clone(),
+        p50_ns: latency.map(|latency| latency.distribution.p50.value),
+        interval: interval.map(|estimate| (estimate.low, estimate.high)),
+        invalid: part
+            .summary
+            .findings
+            .iter()
+            .any(|finding| finding.level == Level::Invalid),
+    }
+}

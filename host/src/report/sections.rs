@@ -1,0 +1,444 @@
+//! The parts of the page, from findings to plans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::gather::{Chapter, Part};
+use super::table::{Cell, Table};
+use crate::figure::{Figure, escape};
+use crate::findings::Level;
+use crate::stats::interval::IntervalKind;
+use crate::stats::summary::Quantile;
+use crate::summary::best::{Best, Metric, Sureness};
+use crate::summary::{CaseSummary, is_lasting};
+use crate::ui::units::{self, UNKNOWN};
+
+/// What was measured, on what, how sure: one sentence a run.
+pub(super) fn overview(chapters: &[Chapter]) -> String {
+    let mut out = String::new();
+    for chapter in chapters {
+        let trials: u64 = chapter.parts.iter().map(|p| p.summary.counts.trials).sum();
+        let of = |pick: fn(&Part) -> String| -> String {
+            let all: BTreeSet<String> = chapter.parts.iter().map(pick).collect();
+            all.into_iter().collect::<Vec<_>>().join(", ")
+        };
+        let runtime = |part: &Part| match &part.summary.runtime {
+            Some(runtime) => format!("{} {}", part.summary.case.backend, runtime.version),
+            None => part.summary.case.backend.clone(),
+        };
+        let repeats: u32 = chapter
+            .parts
+            .iter()
+            .map(|p| p.summary.counts.repeats_complete)
+            .sum();
+        let tags = match chapter.run.tags.as_slice() {
+            [] => String::new(),
+            tags => format!(" ({})", tags.join(", ")),
+        };
+        let simulated = match chapter.parts.iter().any(|part| part.summary.simulated) {
+            true => " <strong>Some figures are simulated and measure no model.</strong>",
+            false => "",
+        };
+        let _ = writeln!(
+            out,
+            "<p>Run <code>{}</code>{}: {} on {} with {}. {} cases, {} repeats in fresh processes, {} measured \
+             trials; status: {}.{simulated}</p>",
+            escape(&chapter.run.id.0),
+            escape(&tags),
+            escape(&of(|part| part.summary.case.model.name.clone())),
+            escape(&of(board)),
+            escape(&of(runtime)),
+            units::count(chapter.parts.len() as u64),
+            units::count(u64::from(repeats)),
+            units::count(trials),
+            chapter.run.status.name(),
+        );
+    }
+    out
+}
+
+fn board(part: &Part) -> String {
+    let environment = &part.summary.environment;
+    let cpu = environment.facts_of("cpu_model");
+    match cpu {
+        Some(cpu) => format!("board {} ({cpu})", environment.board),
+        None => format!("board {}", environment.board),
+    }
+}
+
+/// All findings, the gravest first, the same one of several cases once.
+pub(super) fn findings(chapters: &[Chapter]) -> String {
+    type Key<'a> = (std::cmp::Reverse<Level>, &'a str, &'a str);
+    let mut all: BTreeMap<Key<'_>, Vec<String>> = BTreeMap::new();
+    for chapter in chapters {
+        for part in &chapter.parts {
+            for finding in &part.summary.findings {
+                let key = (
+                    std::cmp::Reverse(finding.level),
+                    finding.code,
+                    finding.text.as_str(),
+                );
+                let whose = all.entry(key).or_default();
+                let name = place(chapters, chapter, part);
+                if !whose.contains(&name) {
+                    whose.push(name);
+                }
+            }
+        }
+    }
+    if all.is_empty() {
+        return "<p>No rule found anything to say about these figures.</p>\n".into();
+    }
+    let mut out = String::from("<ul class=\"findings\">\n");
+    for ((level, code, text), cases) in all {
+        let level = level.0.name();
+        let many = match cases.len() {
+            0..=3 => cases.join("; "),
+            more => format!("{} and {} more cases", cases[..2].join("; "), more - 2),
+        };
+        let _ = writeln!(
+            out,
+            "<li class=\"{level}\"><b>{level}</b> <code>{}</code> {} <span class=\"quiet\">{}</span></li>",
+            escape(code),
+            escape(text),
+            escape(&many)
+        );
+    }
+    out.push_str("</ul>\n");
+    out
+}
+
+/// How a case is called in a report of one run or of several.
+fn place(chapters: &[Chapter], chapter: &Chapter, part: &Part) -> String {
+    match chapters.len() {
+        1 => part.label.clone(),
+        _ => format!("{}: {}", chapter.name, part.label),
+    }
+}
+
+/// One line a case.
+pub(super) fn cases(chapters: &[Chapter]) -> String {
+    let axes: BTreeSet<&String> = chapters
+        .iter()
+        .flat_map(|chapter| chapter.parts.iter().flat_map(|part| part.axes.keys()))
+        .collect();
+    let several = chapters.len() > 1;
+    let mut table = Table::new("Every case: warm and cold latency, rate and memory").column("case");
+    if several {
+        table = table.column("run");
+    }
+    for axis in &axes {
+        table = table.column(axis.as_str());
+    }
+    for title in [
+        "p50",
+        "p50 interval",
+        "p99",
+        "p99 bound",
+        "rate",
+        "first run",
+        "to first result",
+        "peak memory",
+        "n",
+    ] {
+        table = table.figures(title);
+    }
+    table = table.column("worth knowing");
+    for chapter in chapters {
+        for part in &chapter.parts {
+            let key = Cell::text(part.summary.key.to_string()[..8].to_owned());
+            let run = several.then(|| Cell::text(chapter.name.clone()));
+            let own = axes.iter().map(|axis| {
+                let value = part.axes.get(*axis);
+                let value = value.map_or(UNKNOWN, String::as_str);
+                match value.parse::<f64>() {
+                    Ok(number) => Cell::figure(value, Some(number)),
+                    Err(_) => Cell::text(value),
+                }
+            });
+            let row = std::iter::once(key).chain(run).chain(own);
+            table.row(row.chain(figures(&part.summary)));
+        }
+    }
+    let note = "<p class=\"quiet\">* too few independent trials for this percentile. A bound is what the true \
+                percentile stays below in 99 of 100 experiments; the interval of p50 is at 95 %, over repeats \
+                where there are several.</p>\n";
+    format!("{}{note}", table.html())
+}
+
+fn figures(summary: &CaseSummary) -> Vec<Cell> {
+    let latency = summary.latency.as_ref();
+    let time = |ns: Option<f64>| Cell::figure(units::nanoseconds(ns), ns);
+    let quantile = |pick: fn(&crate::stats::summary::Distribution) -> Quantile| {
+        let Some(quantile) = latency.map(|latency| pick(&latency.distribution)) else {
+            return Cell::figure(UNKNOWN, None);
+        };
+        let mark = if quantile.enough { "" } else { "*" };
+        let text = format!("{}{mark}", units::nanoseconds(quantile.value));
+        Cell::figure(text, Some(quantile.value))
+    };
+    let interval = latency.and_then(|latency| latency.p50_interval);
+    let rate = latency.and_then(|latency| latency.rate_hz);
+    let peak = summary.memory.peak_bytes.map(|bytes| bytes as f64);
+    let n = latency.map(|latency| latency.distribution.n as f64);
+    let worst = summary.findings.iter().map(|finding| finding.level).max();
+    let state = match (latency, worst) {
+        (None, _) if summary.counts.attempts == 0 => "not run",
+        (None, _) => "failed",
+        (_, Some(level)) => level.name(),
+        (_, None) => "",
+    };
+    vec![
+        quantile(|d| d.p50),
+        Cell::figure(
+            interval.map_or_else(
+                || UNKNOWN.to_owned(),
+                |e| {
+                    let within = match e.kind {
+                        IntervalKind::OverRepeats => "",
+                        IntervalKind::WithinRun => " (one process)",
+                    };
+                    let (low, high) = (units::nanoseconds(e.low), units::nanoseconds(e.high));
+                    format!("{low} to {high}{within}")
+                },
+            ),
+            interval.map(|e| e.high - e.low),
+        ),
+        quantile(|d| d.p99),
+        time(latency.and_then(|latency| latency.distribution.p99.bound)),
+        Cell::figure(units::hertz(rate), rate),
+        time(summary.cold.first_ns),
+        time(summary.cold.total_ns),
+        Cell::figure(units::bytes(peak), peak),
+        Cell::figure(
+            latency.map_or_else(|| "0".to_owned(), |latency| latency.count_text()),
+            n,
+        ),
+        Cell::text(state),
+    ]
+}
+
+/// The best case by each metric, run by run.
+pub(super) fn best(chapters: &[Chapter]) -> String {
+    let mut table = Table::new("The best case by each metric, and how sure that is")
+        .column("best by")
+        .column("run")
+        .column("case")
+        .figures("value")
+        .figures("better than the next by")
+        .column("how sure");
+    for chapter in chapters {
+        for best in &chapter.best {
+            let label = |key| {
+                let part = chapter.parts.iter().find(|part| part.summary.key == key);
+                part.map_or_else(String::new, |part| part.label.clone())
+            };
+            let next = best.next.map(|(_, ratio)| ratio - 1.0);
+            table.row([
+                Cell::text(title(best.metric)),
+                Cell::text(chapter.name.clone()),
+                Cell::text(label(best.case)),
+                Cell::figure(value(best), Some(best.value)),
+                Cell::figure(units::percent(next), next),
+                Cell::text(sureness(best, label)),
+            ]);
+        }
+    }
+    match table.is_empty() {
+        true => String::new(),
+        false => table.html(),
+    }
+}
+
+fn title(metric: Metric) -> &'static str {
+    match metric {
+        Metric::P50 => "p50",
+        Metric::P99 => "p99",
+        Metric::Rate => "rate",
+        Metric::Items => "items a second",
+        Metric::Memory => "peak memory",
+    }
+}
+
+fn value(best: &Best) -> String {
+    match best.metric {
+        Metric::P50 | Metric::P99 => units::nanoseconds(best.value),
+        Metric::Rate => units::hertz(best.value),
+        Metric::Items => format!("{}/s", units::figure(best.value)),
+        Metric::Memory => units::bytes(best.value),
+    }
+}
+
+fn sureness(best: &Best, label: impl Fn(edgedyno_shared::ids::Sha256) -> String) -> String {
+    match &best.sureness {
+        Sureness::Alone => "the only case".into(),
+        Sureness::Sure => "better than all others (95 %)".into(),
+        Sureness::Unknown => "too few repeats, or one value a case: nothing to tell by".into(),
+        Sureness::Undecided(keys) => {
+            let named: Vec<String> = keys.iter().take(3).map(|key| label(*key)).collect();
+            let more = keys.len() - named.len();
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!("not told apart from {}{more}", named.join("; "))
+        }
+    }
+}
+
+/// A drawing with its words. `prefix` keeps the names of several runs apart.
+pub(super) fn figure(figure: &Figure, prefix: &str) -> String {
+    let name = &figure.name;
+    let svg = figure
+        .svg
+        .replace(&format!("\"{name}-"), &format!("\"{prefix}{name}-"))
+        .replace(
+            &format!(" {name}-about\""),
+            &format!(" {prefix}{name}-about\""),
+        );
+    format!(
+        "<figure id=\"{prefix}{name}\"><div class=\"drawing\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">{svg}</div>\
+         <figcaption>{}</figcaption><output aria-live=\"polite\"></output></figure>\n",
+        escape(&figure.title),
+        escape(&figure.about)
+    )
+}
+
+/// What differs between the boards and settings of the runs, and what they were.
+pub(super) fn environment(chapters: &[Chapter]) -> String {
+    let columns: Vec<(String, BTreeMap<String, String>)> = chapters
+        .iter()
+        .flat_map(|chapter| of_boards(chapters, chapter))
+        .collect();
+    let names: BTreeSet<&String> = columns.iter().flat_map(|(_, facts)| facts.keys()).collect();
+    let mut out = String::new();
+    if columns.len() > 1 {
+        let differs = |name: &&&String| {
+            let first = columns[0].1.get(**name);
+            columns.iter().any(|(_, facts)| facts.get(**name) != first)
+        };
+        let unequal: Vec<&&String> = names.iter().filter(differs).collect();
+        let _ = match unequal.is_empty() {
+            true => writeln!(out, "<p>No setting that was read differs between them.</p>"),
+            false => writeln!(
+                out,
+                "<p><strong>These differ:</strong> {}. Figures of different environments are no measure of \
+                 anything else that differs.</p>",
+                escape(
+                    &unequal
+                        .iter()
+                        .map(|name| name.as_str())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )
+            ),
+        };
+    }
+    let mut table = Table::new("Settings and versions as they were read").column("what");
+    for (name, _) in &columns {
+        table = table.column(name.as_str());
+    }
+    for name in names {
+        let values = columns.iter().map(|(_, facts)| {
+            let value = facts.get(name).map_or("not recorded", String::as_str);
+            Cell::text(value)
+        });
+        table.row(std::iter::once(Cell::text(name.as_str())).chain(values));
+    }
+    out.push_str(&table.html());
+    out
+}
+
+/// Facts of each board of a run.
+fn of_boards(chapters: &[Chapter], chapter: &Chapter) -> Vec<(String, BTreeMap<String, String>)> {
+    let mut boards: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for part in &chapter.parts {
+        let environment = &part.summary.environment;
+        let facts = boards.entry(environment.board.clone()).or_default();
+        let mut put = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let known = facts.entry(name.to_owned()).or_default();
+                if !known.split("; ").any(|one| one == value) {
+                    let so_far = std::mem::take(known);
+                    *known = if so_far.is_empty() {
+                        value
+                    } else {
+                        format!("{so_far}; {value}")
+                    };
+                }
+            }
+        };
+        put("operating system", environment.os.clone());
+        put("architecture", environment.arch.clone());
+        put("CPUs online", environment.cpus.map(|cpus| cpus.to_string()));
+        put(
+            "memory",
+            environment
+                .memory_bytes
+                .map(|bytes| units::bytes(bytes as f64)),
+        );
+        put("agent", environment.agent_version.clone());
+        put("agent build", environment.agent_build.clone());
+        let lasting = environment
+            .facts
+            .iter()
+            .filter(|fact| is_lasting(&fact.name));
+        for fact in lasting {
+            // What could not be read says why.
+            let value = fact
+                .value
+                .clone()
+                .or_else(|| Some(format!("({})", fact.state)));
+            put(&fact.name, value);
+        }
+        let runtime = part.summary.runtime.as_ref();
+        put(
+            &format!("runtime of {}", part.summary.case.backend),
+            runtime.map(|runtime| runtime.version.clone()),
+        );
+    }
+    let name = |board: String| match (chapters.len(), chapter.parts.is_empty()) {
+        (1, _) => format!("board {board}"),
+        _ => format!("{}, board {board}", chapter.name),
+    };
+    boards
+        .into_iter()
+        .map(|(board, facts)| (name(board), facts))
+        .collect()
+}
+
+/// Command and plan of each run, and how to quote each case.
+pub(super) fn plans(chapters: &[Chapter]) -> String {
+    let mut out = String::new();
+    for chapter in chapters {
+        let plan = serde_json::to_string_pretty(&chapter.run.plan).unwrap_or_default();
+        let words: Vec<String> = chapter.run.argv.iter().map(|word| quoted(word)).collect();
+        let _ = writeln!(
+            out,
+            "<details><summary>Run {}: command and plan</summary>\n<pre>{}</pre>\n<pre>{}</pre></details>",
+            escape(&chapter.name),
+            escape(&words.join(" ")),
+            escape(&plan)
+        );
+        let cites = chapter.parts.iter().map(|part| part.summary.cite.as_str());
+        let cites: Vec<String> = cites
+            .map(|cite| format!("<li>{}</li>", escape(cite)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "<details><summary>Run {}: lines to quote</summary>\n<ul>{}</ul></details>",
+            escape(&chapter.name),
+            cites.join("\n")
+        );
+    }
+    out
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}

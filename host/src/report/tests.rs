@@ -1,0 +1,163 @@
+//! A report of stored runs: whole, self-contained, and with what a reader looks for first in its place.
+
+use super::*;
+use crate::compare::load;
+use crate::compare::matching;
+use crate::compare::metric;
+use crate::compare::report::{Ask, Comparison, Named};
+use crate::compare::sessions::Sessions;
+use crate::source::Source;
+use crate::store::Store;
+use crate::store::sample::run_id;
+use crate::summary::tests::hand_worked;
+
+fn chapter(store: &Store) -> Chapter {
+    let source = source(store);
+    let cases = source.cases().unwrap();
+    gather("a", &source, &cases, Room::USUAL).unwrap()
+}
+
+fn source(store: &Store) -> Source {
+    Source::Stored {
+        store: Store::open_reading(store.dir()).unwrap(),
+        run: run_id("a"),
+    }
+}
+
+/// Where each of these stands, in this order.
+fn in_order(page: &str, words: &[&str]) {
+    let mut from = 0;
+    for word in words {
+        let found = page[from..].find(word);
+        from += found.unwrap_or_else(|| panic!("no {word:?} after {from}"));
+    }
+}
+
+#[test]
+fn findings_come_first_and_the_page_needs_nothing_from_elsewhere() {
+    let (_dir, store) = hand_worked();
+    let page = page("report of a", &[chapter(&store)], None);
+    in_order(
+        &page,
+        &[
+            "<!DOCTYPE html>",
+            "<html lang=\"en\">",
+            "What was measured",
+            "Findings",
+            "few_samples",
+            "Figures of every case",
+            "6 ms",
+            "Drawings",
+            "<svg",
+            "Boards and settings",
+            "kernel_release",
+            "Plans and commands",
+            "</html>",
+        ],
+    );
+    for forbidden in ["http://", "https://", "src=", "@import", "url("] {
+        let allowed = match forbidden {
+            // The name of the SVG format, which nothing is fetched by.
+            "http://" => page.replace("http://www.w3.org/2000/svg", ""),
+            _ => page.clone(),
+        };
+        assert!(!allowed.contains(forbidden), "{forbidden}");
+    }
+    // Ids are unique, and every label that is referred to is there.
+    let ids: Vec<&str> = page
+        .split(" id=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    let referred = page.split("aria-labelledby=\"").skip(1);
+    for name in referred
+        .filter_map(|rest| rest.split('"').next())
+        .flat_map(|l| l.split(' '))
+    {
+        assert!(ids.contains(&name), "nothing is called {name}");
+    }
+}
+
+#[test]
+fn the_data_behind_the_figures_is_embedded() {
+    let (_dir, store) = hand_worked();
+    let page = page("a </script> in the title", &[chapter(&store)], None);
+    assert!(page.contains("<h1>a &lt;/script&gt; in the title</h1>"));
+    let (_, data) = page.split_once("id=\"report-data\">").unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["document"], "edgedyno/report-data/1");
+    let case = &data["runs"][0]["cases"][0];
+    let p50 = case["summary"]["fields"]["latency_p50_ms"]
+        .as_f64()
+        .unwrap();
+    assert!((p50 - 6.0).abs() < 1e-9, "{p50}");
+    assert_eq!(case["trials"].as_array().unwrap().len(), 3);
+    let latencies: Vec<i64> = (1..=11).map(|ms| ms * 1_000_000).collect();
+    assert_eq!(
+        case["trials"][0]["latency_ns"],
+        serde_json::json!(latencies)
+    );
+    assert_eq!(case["trials"][0]["decimated"], false);
+    assert!(page.contains("Every measured trial is embedded"));
+}
+
+#[test]
+fn very_many_trials_are_embedded_in_part_and_that_is_said() {
+    let (_dir, store) = hand_worked();
+    let source = source(&store);
+    let cases = source.cases().unwrap();
+    let room = Room {
+        a_case: 30,
+        all: 1000,
+    };
+    let chapter = gather("a", &source, &cases, room).unwrap();
+    assert!(
+        chapter.parts[0]
+            .trials
+            .iter()
+            .all(|trials| trials.nanoseconds.len() <= 10)
+    );
+    let page = page("a", &[chapter], None);
+    assert!(page.contains("the lowest and highest of each stretch are embedded"));
+}
+
+#[test]
+fn several_runs_stand_side_by_side_with_their_comparison() {
+    let (_dir, store) = hand_worked();
+    let source = source(&store);
+    let cases = source.cases().unwrap();
+    let metrics = vec![metric::find("p50").unwrap()];
+    let arms = load::arms(&source, &cases, &metrics).unwrap();
+    let matched = matching::two_runs(arms.clone(), arms, None).unwrap();
+    let ask = Ask {
+        metrics,
+        rule: None,
+        min_effect: None,
+        allowed: Vec::new(),
+        force: false,
+    };
+    let named = |name: &str| Named {
+        name: name.into(),
+        run: None,
+    };
+    let sessions = Sessions::default();
+    let comparison = Comparison::of(named("a"), named("b"), matched, ask, &sessions);
+    let compared = Compared::of(&comparison);
+    let chapters = [chapter(&store), chapter(&store)];
+    let page = page("two", &chapters, Some(&compared));
+    in_order(
+        &page,
+        &["Comparison", "verdict", "b against a", "<h3>Run a</h3>"],
+    );
+    assert!(page.contains("No setting that was read differs between them"));
+    let ids: Vec<&str> = page
+        .split(" id=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+}

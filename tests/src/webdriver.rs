@@ -1,0 +1,150 @@
+//! A browser by its driver: enough of the WebDriver protocol (W3C, 2018) to open a page, press keys and ask
+//! what became of it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+/// A session with a headless browser; both end with it.
+#[derive(Debug)]
+pub struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+}
+
+impl Browser {
+    pub fn start() -> Result<Self> {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("chromedriver does not start")?;
+        let stdout = driver.stdout.take().context("its output is a pipe")?;
+        let mut port = None;
+        for line in BufReader::new(stdout).lines() {
+            let line = line?;
+            if let Some((_, rest)) = line.split_once("successfully on port ") {
+                port = rest.trim_end_matches('.').parse().ok();
+                break;
+            }
+        }
+        let port = port.context("chromedriver names no port")?;
+        let mut browser = Self {
+            driver,
+            port,
+            session: String::new(),
+        };
+        // No sandbox: tests may run as root, and the page is our own.
+        let args = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--window-size=1440,900",
+        ];
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": { "args": args },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        }}});
+        let answer = browser.post("/session", &wanted)?;
+        let id = answer["sessionId"]
+            .as_str()
+            .context("a session has an id")?;
+        id.clone_into(&mut browser.session);
+        Ok(browser)
+    }
+
+    pub fn open(&self, file: &Path) -> Result<()> {
+        let url = format!("file://{}", file.display());
+        self.ask("url", &json!({ "url": url })).map(drop)
+    }
+
+    /// What a script returns.
+    pub fn script(&self, script: &str) -> Result<Value> {
+        self.ask("execute/sync", &json!({ "script": script, "args": [] }))
+    }
+
+    /// Presses keys one after the other, whatever has the focus.
+    pub fn keys(&self, keys: &str) -> Result<()> {
+        let press = |key: char| {
+            let key = key.to_string();
+            [
+                json!({ "type": "keyDown", "value": key }),
+                json!({ "type": "keyUp", "value": key }),
+            ]
+        };
+        let actions: Vec<Value> = keys.chars().flat_map(press).collect();
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.ask("actions", &json!({ "actions": [keyboard] }))
+            .map(drop)
+    }
+
+    /// Shows pages as a device of this width does.
+    pub fn width(&self, width: u32) -> Result<()> {
+        let device =
+            json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600 });
+        let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": device });
+        self.ask("goog/cdp/execute", &command).map(drop)
+    }
+
+    /// Messages of the console since the last time.
+    pub fn console(&self) -> Result<Vec<String>> {
+        let log = self.ask("se/log", &json!({ "type": "browser" }))?;
+        let entries = log.as_array().cloned().unwrap_or_default();
+        let text = |entry: &Value| entry["message"].as_str().unwrap_or_default().to_owned();
+        Ok(entries.iter().map(text).collect())
+    }
+
+    /// The page as a PDF, in base64.
+    pub fn print(&self) -> Result<String> {
+        let pdf = self.ask("print", &json!({}))?;
+        Ok(pdf.as_str().context("a PDF is a text")?.to_owned())
+    }
+
+    fn ask(&self, command: &str, body: &Value) -> Result<Value> {
+        self.post(&format!("/session/{}/{command}", self.session), body)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let mut line = TcpStream::connect(("127.0.0.1", self.port))?;
+        let body = body.to_string();
+        let length = body.len();
+        write!(
+            line,
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )?;
+        let mut answer = String::new();
+        line.read_to_string(&mut answer)?;
+        let (_, text) = answer
+            .split_once("\r\n\r\n")
+            .context("an answer has a body")?;
+        let value: Value = serde_json::from_str(text).context("the body is JSON")?;
+        let value = &value["value"];
+        if let Some(error) = value["error"].as_str() {
+            bail!("{path}: {error}: {}", value["message"]);
+        }
+        Ok(value.clone())
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut line| {
+            let path = format!("/session/{}", self.session);
+            write!(
+                line,
+                "DELETE {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+            )?;
+            line.read_to_end(&mut Vec::new())
+        });
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
