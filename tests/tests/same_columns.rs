@@ -5,13 +5,22 @@ use edgedyno_tests::{Sandbox, binaries};
 use serde_json::Value;
 
 /// Findings that speak of the moment and not of the agent.
-const OF_THE_MOMENT: [&str; 6] = [
+const OF_THE_MOMENT: [&str; 15] = [
     "few_samples",
     "load_high",
     "not_steady",
     "outliers",
     "steal_time",
     "arena_stall",
+    "foreign_load",
+    "run_queue_delay",
+    "clock_ramp",
+    "memory_near_full",
+    "swapping",
+    "slow_moment",
+    "channel_lost",
+    "sampler_over_budget",
+    "throttled",
 ];
 
 /// A run, the header of its records, and who served it.

@@ -127,6 +127,10 @@ impl ReadAt for File {
     }
 }
 
+/// The kernel hands out long files in pieces of nearly a page, each of whole lines: what is shorter than
+/// this and ends with a line is the last.
+const PIECE: usize = 2048;
+
 /// A file that stays open, with room for what it holds.
 pub struct Kept {
     file: Result<Box<dyn ReadAt>, Fault>,
@@ -143,7 +147,7 @@ impl Kept {
 
     /// The file's whole text as it is now.
     ///
-    /// One call does where the text ends with its line, as that of nearly every file of the kernel.
+    /// One call does for a short text that ends with its line, as nearly every file of the kernel does.
     pub fn text(&mut self) -> Result<&[u8], Fault> {
         let file = self.file.as_mut().map_err(|fault| *fault)?;
         let mut held = 0;
@@ -156,7 +160,8 @@ impl Kept {
                 .read_at(room, held as u64)
                 .map_err(|why| Fault::from(&why))?;
             held += read;
-            if read == 0 || self.buffer[held - 1] == b'\n' {
+            let ends = held > 0 && self.buffer[held - 1] == b'\n';
+            if read == 0 || ends && read < PIECE {
                 return Ok(&self.buffer[..held]);
             }
         }

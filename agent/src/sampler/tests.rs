@@ -291,6 +291,42 @@ fn a_file_that_comes_in_pieces_is_read_whole() {
     assert_eq!(thermal.1, Reading::Ok("41000".into()));
 }
 
+/// A text handed out as the kernel does it: whole lines, nearly a page at a time.
+struct Paged(String);
+
+impl ReadAt for Paged {
+    fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = &self.0.as_bytes()[offset as usize..];
+        let page = &rest[..rest.len().min(4096)];
+        let whole = page
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        buffer[..whole].copy_from_slice(&page[..whole]);
+        Ok(whole)
+    }
+}
+
+#[test]
+fn a_long_file_is_read_to_its_end() {
+    struct One;
+    impl Files for One {
+        fn open(&self, _: &str) -> io::Result<Box<dyn ReadAt>> {
+            let lines = (0..500).map(|i| format!("counter_{i} {i}\n"));
+            Ok(Box::new(Paged(lines.collect())))
+        }
+        fn list(&self, _: &str) -> io::Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+        fn numbers(&self, _: &str) -> io::Result<Box<dyn Numbers>> {
+            Err(Errno::ENOENT.into())
+        }
+    }
+    let mut kept = files::Kept::open(&One, "any", 32 << 10);
+    let text = kept.text().unwrap();
+    assert_eq!(text::figure(text, b"counter_499 "), Ok(499));
+}
+
 #[test]
 fn a_board_with_nothing_names_what_is_missing() {
     let tree = Tree::with(&[]);

@@ -507,7 +507,7 @@ fn slow_downs_that_are_counted_are_invalid() {
 
 #[test]
 fn a_clock_of_the_measured_cpus_that_moves_is_told() {
-    let moved = from_to(1_000_000_000, 3_000_000_000);
+    let moved = [(200, Some(1_000_000_000)), (1900, Some(3_000_000_000))];
     let held = from_to(3_000_000_000, 3_000_000_000);
     let ramp = with_channels(&[
         ("cpu.policy0.freq", "hz", &moved),

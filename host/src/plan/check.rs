@@ -1,7 +1,7 @@
 //! What can be known of a case before it is ordered: CPUs, batch size, scenario.
 
 use edgedyno_shared::case::Scenario;
-use edgedyno_shared::device::{DeviceInfo, Reading};
+use edgedyno_shared::device::DeviceInfo;
 
 use super::axes::cpu_list;
 use crate::exit::CommandError;

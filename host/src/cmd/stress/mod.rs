@@ -16,7 +16,7 @@ use edgedyno_shared::units::Nanos;
 use super::run::execute::Begin;
 use super::run::inventory::{Inquiry, find_board};
 use super::sweep::{execute, prepare, show};
-use super::{block_on, read, summary};
+use super::{block_on, preflight, read, summary};
 use crate::board::local;
 use crate::cli::Global;
 use crate::contention::{self, report};
@@ -187,6 +187,14 @@ pub fn run(args: &StressArgs, global: &Global) -> CommandResult {
         show::plan(&prepared, global.json);
         return Ok(Exit::GOOD);
     }
+    for (board, device) in &prepared.devices {
+        let cases: Vec<Case> = prepared
+            .cases
+            .iter()
+            .map(|planned| planned.case.clone())
+            .collect();
+        preflight::look(board, device, &cases, &args.telemetry)?;
+    }
     calibrate::ensure(&mut prepared, args.load.recalibrate, global)?;
     let how = Begin::New {
         command: "stress",
@@ -198,7 +206,8 @@ pub fn run(args: &StressArgs, global: &Global) -> CommandResult {
         return Err(failed);
     }
     let interrupted = (swept.end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
-    Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
+    let quiet = preflight::was_quiet(&swept.source, &args.telemetry)?;
+    Ok(Exit::of_all(interrupted.into_iter().chain([shown, quiet])))
 }
 
 /// Looks at the idle board often, and once more at the end.

@@ -17,7 +17,6 @@ use crate::cmd::{block_on, here};
 use crate::exit::CommandError;
 use crate::options::inputs::{InputOptions, PolicyChoice};
 use crate::plan::axes::case_key;
-use crate::plan::check;
 use crate::plan::feed::{Feed, Unpacked};
 use crate::plan::fixed::Conduct;
 use crate::plan::goal::Goal;

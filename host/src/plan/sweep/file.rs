@@ -560,7 +560,7 @@ fn input_policy(text: &str) -> std::result::Result<InputPolicy, String> {
     found.ok_or_else(|| "one of fixed, cycle, fresh is needed".into())
 }
 
-/// `{ below_c = 60, sensor = "therm.cpu", at_most = "5m" }`.
+/// `{ below_c = 60, sensor = "therm.cpu", limit = "5m" }`.
 fn cool_down(node: &Node<'_>) -> Result<CoolDown> {
     let mut table = node.table()?;
     let cool_down = CoolDown {
