@@ -348,7 +348,6 @@ pub(crate) fn order(repeat: u32, options: &[(&str, &str)]) -> RepeatOrder {
             memory: None,
         },
         cold: ColdStart::FreshProcess,
-        cool_down: None,
         outputs: OutputWish {
             save: false,
             reference: vec![],

@@ -43,7 +43,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 16] = [
+const BENCHES: [Bench; 17] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",

@@ -694,9 +694,9 @@ seed = 4
             max_repeats: 9,
         };
         assert_eq!(plan.within, Some(within));
-        let cool_down = plan.cool_down.unwrap();
+        let cool_down = plan.preparation.cool_down.unwrap();
         assert_eq!(cool_down.below_millicelsius, 62_500);
-        assert_eq!(cool_down.limit, Nanos::from_secs(90));
+        assert_eq!(cool_down.at_most, Nanos::from_secs(90));
         assert_eq!(plan.rules.measure.max_trials, 50);
         assert_eq!(plan.limits.memory.map(|bytes| bytes.0), Some(1 << 30));
         assert_eq!(plan.inputs.seed, 4);
