@@ -53,11 +53,11 @@ fn loaded(repeat: u32, stressors: Vec<StressOrder>) -> RepeatOrder {
 }
 
 fn used(segment: &Segment) -> Vec<&StressUsed> {
-    let stress = |record| match record {
-        &Record::Stress(ref used) => Some(used),
+    let stress = segment.records.iter().map(|record| match record {
+        Record::Stress(used) => Some(used),
         _ => None,
-    };
-    segment.records.iter().filter_map(stress).collect()
+    });
+    stress.flatten().collect()
 }
 
 fn run(orders: Vec<RepeatOrder>) -> Vec<Segment> {

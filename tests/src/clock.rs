@@ -1,6 +1,6 @@
 //! The harness's one clock: how long a test may still wait.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often a wait looks again.
 const POLL: Duration = Duration::from_millis(5);
@@ -48,6 +48,16 @@ impl Deadline {
 #[expect(clippy::disallowed_methods, reason = "this is the crate's one clock")]
 fn now() -> Instant {
     Instant::now()
+}
+
+/// Seconds since 1970, for a machine that has no clock of its own.
+///
+/// # Panics
+/// When this machine's clock stands before 1970.
+#[expect(clippy::disallowed_methods, reason = "this is the crate's one clock")]
+pub fn wall_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("a clock that was set").as_secs()
 }
 
 #[cfg(test)]

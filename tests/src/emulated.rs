@@ -143,10 +143,7 @@ impl Emulated {
     /// When it does not within three minutes.
     pub fn switch_on(&mut self) {
         let console = fs::File::create(self.folder.join("console")).unwrap();
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
+        let now = crate::clock::wall_seconds();
         let netem = match self.line.as_str() {
             "" => String::new(),
             line => format!(" netem={line}"),

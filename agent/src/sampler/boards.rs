@@ -211,13 +211,13 @@ fn page() -> String {
         .iter()
         .map(|sampler| (sampler.name(), sampler.offers()));
     for (name, offers) in samplers.chain([own]) {
-        out.push_str(&format!("\n### {name}\n\n| channel | unit | kind | source | who may read it | changes every | boards | meaning |\n|---|---|---|---|---|---|---|---|\n"));
+        out.extend([format!("\n### {name}\n\n| channel | unit | kind | source | who may read it | changes every | boards | meaning |\n|---|---|---|---|---|---|---|---|\n")]);
         for offer in offers {
             let period = offer.native_period.map_or_else(
                 || "not known".to_owned(),
                 |period| format!("{} ms", period.0 / 1_000_000),
             );
-            out.push_str(&format!(
+            out.extend([format!(
                 "| `{}` | {} | {}, {} | `{}` | {} | {period} | {} | {} |\n",
                 offer.name,
                 offer.unit,
@@ -227,7 +227,7 @@ fn page() -> String {
                 offer.rights,
                 offer.boards,
                 offer.meaning
-            ));
+            )]);
         }
     }
     out.push_str(BOARDS_HEAD);
@@ -238,9 +238,9 @@ fn page() -> String {
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
             names.join(", ")
         };
-        out.push_str(&format!("\n### {name}\n\n{head}\n\n{}\n", list(&with)));
+        out.extend([format!("\n### {name}\n\n{head}\n\n{}\n", list(&with))]);
         if !without.is_empty() {
-            out.push_str(&format!("\nNot there: {}\n", list(&without)));
+            out.extend([format!("\nNot there: {}\n", list(&without))]);
         }
     }
     out

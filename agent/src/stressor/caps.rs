@@ -166,7 +166,7 @@ fn check_disk(scratch: &Path, bytes: u64) -> Result<(), Failure> {
     let Ok(disk) = statvfs(scratch) else {
         return Ok(());
     };
-    let free = disk.blocks_available() as u64 * disk.fragment_size() as u64;
+    let free = disk.blocks_available() * disk.fragment_size();
     if free >= 4 * bytes {
         return Ok(());
     }

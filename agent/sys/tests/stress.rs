@@ -1,5 +1,7 @@
 //! What the memory kernels are made of, as it stands in the program.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::process::Command;

@@ -33,9 +33,12 @@ pub struct GapPoint {
     pub slowdown: BTreeMap<String, Ratio>,
 }
 
+/// The axes that cases share, and each of them with its gap.
+type Group<'a> = (BTreeMap<String, String>, Vec<(f64, &'a Read)>);
+
 /// Every set of cases with gaps.
 pub fn gaps(cases: &[Read]) -> Vec<Gaps> {
-    let mut groups: Vec<(BTreeMap<String, String>, Vec<(f64, &Read)>)> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for read in cases {
         let case = Case::from(&read.view.entry.case);
         let mut shared: BTreeMap<String, String> = axes(&case).into_iter().collect();

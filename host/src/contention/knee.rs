@@ -231,7 +231,7 @@ fn inverse(m: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
         let rows: Vec<usize> = (0..3).filter(|r| *r != i).collect();
         let columns: Vec<usize> = (0..3).filter(|c| *c != j).collect();
         let at = |r: usize, c: usize| m[rows[r]][columns[c]];
-        let sign = if (i + j) % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = if (i + j).is_multiple_of(2) { 1.0 } else { -1.0 };
         sign * (at(0, 0) * at(1, 1) - at(0, 1) * at(1, 0))
     };
     let determinant: f64 = (0..3).map(|j| m[0][j] * minor(0, j)).sum();

@@ -448,8 +448,11 @@ fn the_gravest_come_first() {
     assert_eq!(codes, ["throttled", "no_spare_cpu"]);
 }
 
+/// Name, unit, and values at so many milliseconds.
+type OneChannel<'a> = (&'a str, &'a str, &'a [(i64, Option<i64>)]);
+
 /// A quiet repeat with one channel more; the window lies between 100 and about 2 105 ms.
-fn with_channels(channels: &[(&str, &str, &[(i64, Option<i64>)])]) -> Vec<Finding> {
+fn with_channels(channels: &[OneChannel<'_>]) -> Vec<Finding> {
     after(|records| {
         for (id, (name, unit, cells)) in channels.iter().enumerate() {
             for record in watched(id as u16, name, unit, cells) {

@@ -98,7 +98,7 @@ impl Condition {
         }
         let terms: Result<Vec<Term>, String> = text.split('+').map(Term::parse).collect();
         let mut terms = terms?;
-        terms.sort_by(|a, b| a.to_string().cmp(&b.to_string()));
+        terms.sort_by_key(|a| a.to_string());
         Ok(Self { terms })
     }
 
@@ -390,7 +390,7 @@ mod tests {
             cpus: "1-2".into(),
             working_set: None,
         };
-        assert_eq!(needed, [calibrated.clone()]);
+        assert_eq!(needed, std::slice::from_ref(&calibrated));
         let mut ceilings = Ceilings::default();
         let missing = condition.load("b", &ceilings, SETTLE);
         assert_eq!(missing, Err(calibrated.clone()));

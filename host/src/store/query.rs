@@ -150,11 +150,7 @@ impl Store {
         if !statement.readonly() {
             return Err(asked("it would change the store".into()));
         }
-        let columns: Vec<String> = statement
-            .column_names()
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let width = columns.len();
         let rows = statement.query_map([], |row| {
             (0..width).map(|at| Ok(cell(row.get_ref(at)?))).collect()

@@ -49,7 +49,7 @@ impl Ending {
 /// A repeat that is written, or was before.
 #[derive(Debug)]
 pub(super) enum Writing<'a> {
-    New(Writer<'a>),
+    New(Box<Writer<'a>>),
     /// The repeat is in the store already.
     Known(OutcomeKind),
 }
@@ -65,7 +65,7 @@ impl<'a> Writing<'a> {
         };
         match writer.stored_before(&header.key)? {
             Some(outcome) => Ok(Self::Known(outcome)),
-            None => writer.begin_repeat(header).map(Self::New),
+            None => writer.begin_repeat(header).map(Box::new).map(Self::New),
         }
     }
 }

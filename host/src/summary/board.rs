@@ -84,7 +84,7 @@ impl BoardMeanwhile {
                 (cpus > 0).then(|| ns / 1e9 / cpus as f64)
             }),
             run_delay_share: per_second("worker.run_delay").map(|ns| ns / 1e9),
-            foreign_share: over(&watched, |repeat| foreign_share(repeat)),
+            foreign_share: over(&watched, foreign_share),
             steal_share: over(&watched, |repeat| {
                 let each = measured_cpus(repeat)
                     .map(|cpu| find(repeat, &format!("cpu.{cpu}.steal"))?.per_second());

@@ -45,13 +45,13 @@ fn of_experiment(experiment: &Experiment) -> String {
             .map(|figure| figure.ms);
         ms.map_or_else(|| UNKNOWN.to_owned(), |ms| format!("{} ms", figure(ms)))
     };
-    out.push_str(&format!(
+    out.extend([format!(
         "idle: p50 {}, p95 {}, p99 {} ({} repeats)\n\n",
         idle(METRICS[0]),
         idle(METRICS[1]),
         idle(METRICS[2]),
         experiment.baseline.repeats
-    ));
+    )]);
     out.push_str(&table(experiment));
     out.push('\n');
     out.push_str(&chart(&experiment.points));
@@ -64,24 +64,24 @@ fn of_experiment(experiment: &Experiment) -> String {
             .iter()
             .find(|point| point.condition == *worst);
         let ratio = point.and_then(|point| point.slowdown.get(METRICS[0]));
-        out.push_str(&format!(
+        out.extend([format!(
             "slowest under {worst}: p50 × {}\n",
             of_ratio(ratio)
-        ));
+        )]);
     }
     if let Some(recovery) = &experiment.recovery {
         let verdict = match recovery.recovered {
             true => "the board came back to what it was",
             false => "the board is NOT what it was: it drifted, or is still hot",
         };
-        out.push_str(&format!(
+        out.extend([format!(
             "idle again at the end: p50 × {} of before ({} repeats): {verdict}\n",
             figure(recovery.ratio),
             recovery.repeats
-        ));
+        )]);
     }
     out.push_str(&marks(&experiment.points));
-    out.push_str(&format!("GB/s: {CURRENCY}\n"));
+    out.extend([format!("GB/s: {CURRENCY}\n")]);
     out
 }
 
@@ -202,11 +202,7 @@ fn chart(points: &[Point]) -> String {
         }
         line[column(ratio.ratio)] = if point.valid { '●' } else { '○' };
         let line: String = line.into_iter().collect();
-        out.push_str(&format!(
-            "{:>8}  {line}  {}\n",
-            gbps(point),
-            point.condition
-        ));
+        out.extend([format!("{:>8}  {line}  {}\n", gbps(point), point.condition)]);
     }
     out.push('\n');
     out
@@ -221,21 +217,20 @@ fn of_curve(curve: &Curve) -> String {
     match &fit.knee {
         Some(knee) => {
             let (low, high) = knee.ci95;
-            let end =
-                |end: Option<f64>, open: &str| end.map_or_else(|| open.to_owned(), |x| figure(x));
-            out.push_str(&format!(
+            let end = |end: Option<f64>, open: &str| end.map_or_else(|| open.to_owned(), figure);
+            out.extend([format!(
                 "knee at {} GB/s ({} to {}); p50 {} a GB/s before it, {} behind it",
                 figure(knee.at),
                 end(low, "below the levels"),
                 end(high, "beyond the levels"),
                 a_gb(&knee.before),
                 a_gb(&knee.after)
-            ));
+            )]);
         }
-        None => out.push_str(&format!("no knee shown; p50 {} a GB/s", a_gb(&fit.slope))),
+        None => out.extend([format!("no knee shown; p50 {} a GB/s", a_gb(&fit.slope))]),
     }
     if let Some(slope) = &curve.sensitivity_ms_per_gbps {
-        out.push_str(&format!(", which is {} ms", of_slope(slope, 1.0)));
+        out.extend([format!(", which is {} ms", of_slope(slope, 1.0))]);
     }
     out.push('\n');
     out + &curve.slo.as_ref().map(of_slo).unwrap_or_default()
@@ -302,13 +297,13 @@ fn marks(points: &[Point]) -> String {
             } else {
                 "note"
             };
-            out.push_str(&format!(
+            out.extend([format!(
                 "{}: {code} in {} of {} repeats ({counts}): {}\n",
                 point.condition,
                 of_code.len(),
                 point.repeats,
                 first.mark.text
-            ));
+            )]);
         }
     }
     out

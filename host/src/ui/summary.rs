@@ -343,10 +343,7 @@ fn board(summary: &CaseSummary) -> Option<String> {
     let heat = board.hottest.as_ref();
     let power = board.power.as_ref();
     let figures = [
-        (
-            "worker's CPUs",
-            board.cpu_share.map(|share| units::figure(share)),
-        ),
+        ("worker's CPUs", board.cpu_share.map(units::figure)),
         ("waiting for CPU", percent(board.run_delay_share)),
         ("others", percent(board.foreign_share)),
         ("stolen", percent(board.steal_share)),

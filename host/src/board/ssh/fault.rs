@@ -35,7 +35,7 @@ pub enum Fault {
 #[derive(Debug, thiserror::Error)]
 #[error("{what}{}", said_after(said))]
 pub struct SshError {
-    pub destination: Destination,
+    pub destination: Box<Destination>,
     pub fault: Fault,
     what: String,
     /// The last words on its standard error.
@@ -70,7 +70,7 @@ impl SshError {
             Fault::Other => format!("ssh to {destination} failed"),
         };
         Self {
-            destination: destination.clone(),
+            destination: Box::new(destination.clone()),
             fault,
             what,
             said: said.into(),
@@ -99,7 +99,7 @@ impl SshError {
 
     /// What the user may do about it.
     pub fn hint(&self) -> String {
-        let Destination { user, host, port } = &self.destination;
+        let Destination { user, host, port } = &*self.destination;
         let user = user
             .as_ref()
             .map(|user| format!("{user}@"))

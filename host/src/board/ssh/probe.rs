@@ -145,10 +145,10 @@ impl Probe {
     pub async fn take(shell: &Shell, folder: Option<&str>) -> Result<Self, SshError> {
         let mut script = SCRIPT.to_owned();
         match folder {
-            Some(folder) => script += &format!("look {folder}\n"),
+            Some(folder) => script.extend(["look ", folder, "\n"]),
             None => BASES
                 .iter()
-                .for_each(|base| script += &format!("look \"{base}\"\n")),
+                .for_each(|base| script.extend(["look \"", base, "\"\n"])),
         }
         let answer = shell.run(&script).await?;
         Self::parse(&answer.output).ok_or_else(|| {

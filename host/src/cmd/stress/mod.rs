@@ -5,7 +5,7 @@ mod ladder;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use edgedyno_shared::case::Case;
@@ -229,7 +229,7 @@ fn arrange(prepared: &mut prepare::Prepared, args: &StressArgs) {
     prepared.schedule.settle = Some(args.load.settle);
 }
 
-fn definition(args: &StressArgs, model: &PathBuf) -> Result<Definition, CommandError> {
+fn definition(args: &StressArgs, model: &Path) -> Result<Definition, CommandError> {
     let name = model_name(model)
         .ok_or_else(|| CommandError::usage(format!("`{}` names no file", model.display())))?;
     let mut axes: Vec<Axis> = Vec::new();
@@ -271,7 +271,7 @@ fn definition(args: &StressArgs, model: &PathBuf) -> Result<Definition, CommandE
     }
     Ok(Definition {
         name: None,
-        models: BTreeMap::from([(name, ModelFiles::One(model.clone()))]),
+        models: BTreeMap::from([(name, ModelFiles::One(model.to_owned()))]),
         axes,
         zip: Vec::new(),
         variants: Vec::new(),
