@@ -9,7 +9,12 @@ use edgedyno_tests::{Output, Sandbox, binaries};
 /// Says what is wrong, in words that name it, and what to do.
 #[track_caller]
 fn assert_told(output: &Output, words: &[&str]) {
-    let stderr = &output.stderr;
+    // What else goes on on this machine may be noted before it.
+    let lines = output.stderr.lines();
+    let told: Vec<&str> = lines
+        .skip_while(|line| line.starts_with("note: "))
+        .collect();
+    let stderr = &told.join("\n");
     assert!(stderr.starts_with("error: "), "{stderr}");
     assert!(stderr.contains("\n  hint: "), "no hint:\n{stderr}");
     for word in words {

@@ -8,10 +8,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use edgedyno_sys::kernel::folder::Folder;
 use edgedyno_sys::kernel::perf::{Count, Counter, Event};
-use nix::dir::Dir;
-use nix::fcntl::OFlag;
-use nix::sys::stat::Mode;
 
 use super::counters::no_counters;
 use super::fault::Fault;
@@ -85,8 +83,7 @@ impl Files for Root {
     }
 
     fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>> {
-        let folder = Dir::open(&self.0.join(folder), OFlag::O_RDONLY, Mode::empty())?;
-        Ok(Box::new(folder))
+        Ok(Box::new(Folder::open(&self.0.join(folder))?))
     }
 
     fn count(
@@ -106,18 +103,14 @@ fn is_this_machine(root: &Path) -> bool {
     root == Path::new("/")
 }
 
-impl Numbers for Dir {
+impl Numbers for Folder {
     fn each(&mut self, take: &mut dyn FnMut(u32)) -> io::Result<()> {
-        // The kernel lists anew from the begin each time.
-        for entry in self.iter() {
-            let entry = entry?;
-            if let Some(number) = text::number(entry.file_name().to_bytes())
-                && let Ok(number) = u32::try_from(number)
-            {
+        Folder::each(self, |name| {
+            let number = text::number(name).map(u32::try_from);
+            if let Some(Ok(number)) = number {
                 take(number);
             }
-        }
-        Ok(())
+        })
     }
 }
 

@@ -150,7 +150,10 @@ mod tests {
                 WorkUnit::Bytes => assert!(done >= 64 && done % 64 == 0, "{name}: {done}"),
                 WorkUnit::Operations => assert!(done > 0, "{name}"),
             }
-            if name != "spin" {
+            // So many equal words sum up to nothing, and a copy of equal words changes nothing: `Stream` has
+            // tests of its own for what these do.
+            let of_equal_words = name.starts_with("mem_") && !name.starts_with("mem_write");
+            if name != "spin" && !of_equal_words {
                 assert_ne!(work.checksum(), before, "{name}");
             }
             let holds_memory = !matches!(stressor.room(), Room::None | Room::Disk(_));

@@ -368,7 +368,7 @@ mod tests {
         ];
         let chart = chart(&points);
         let lines: Vec<&str> = chart.lines().collect();
-        assert_eq!(lines.len(), 5);
+        assert_eq!(lines.len(), 6, "{chart}");
         assert!(lines[2].ends_with("spin:cpu1") && lines[2].contains("●"));
         assert!(lines[3].contains("○") && lines[3].contains("│"));
         // From 1 to 2: the middle of the figure.

@@ -2,6 +2,7 @@
 
 use edgedyno_shared::order::Pass;
 
+use super::compare::label::wrapped;
 use super::table::{Table, WIDTH};
 use super::units::{self, UNKNOWN};
 use crate::plan::axes::cpu_list;
@@ -396,16 +397,14 @@ fn board(summary: &CaseSummary) -> Option<String> {
         let names: Vec<String> = names.collect();
         const SHOWN: usize = 6;
         let more = names.len().saturating_sub(SHOWN);
-        let shown = names[..names.len().min(SHOWN)].join(", ");
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        lines.push(format!(
-            "not watched: {shown}{more}; `edgedyno samples {}` tells why",
+        let mut names: Vec<String> = names.into_iter().take(SHOWN).collect();
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let text = format!(
+            "not watched: {}; `edgedyno samples {}` tells why",
+            names.join(", "),
             summary.run.id
-        ));
+        );
+        lines.push(wrapped(&text, usize::from(WIDTH), 2));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }

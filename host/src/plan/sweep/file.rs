@@ -823,7 +823,7 @@ seed = 4
             (
                 "cool_down = {below_c = 'cold'}",
                 (1, 24),
-                "a temperature in °C",
+                "a temperature in degrees Celsius",
             ),
             (
                 "cool_down = {limit = '2m'}",
