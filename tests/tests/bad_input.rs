@@ -226,19 +226,21 @@ fn a_store_of_a_newer_layout_is_left_alone() {
     let model = small_model(&sandbox);
     run(&sandbox, &model, "fake", &QUICK).ok();
     let before = sandbox.edgedyno(["summary", "last"]).ok().stdout;
+    // Says which layout it was.
     let set = |version: &str| {
         let script = format!(
-            "import sqlite3; c = sqlite3.connect({:?}); c.execute('PRAGMA user_version = {version}'); c.commit()",
+            "import sqlite3; c = sqlite3.connect({:?}); print(*c.execute('PRAGMA user_version').fetchone()); c.execute('PRAGMA user_version = {version}'); c.commit()",
             sandbox.store().join("store.db")
         );
-        sandbox.start("python3", ["-c", &script]).wait().ok();
+        let output = sandbox.start("python3", ["-c", &script]).wait().ok();
+        output.stdout.trim().to_owned()
     };
-    set("99");
+    let own = set("99");
     let read = sandbox.edgedyno(["summary", "last"]).expect_code(7);
     assert_told(&read, &["layout 99"]);
     let written = run(&sandbox, &model, "fake", &QUICK).expect_code(7);
     assert_told(&written, &["layout 99"]);
-    set("1");
+    set(&own);
     assert_eq!(sandbox.edgedyno(["summary", "last"]).ok().stdout, before);
 }
 

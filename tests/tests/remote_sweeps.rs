@@ -155,6 +155,11 @@ fn a_run_is_measured_again_on_another_board_and_against_itself_on_its_own() {
     assert_eq!(moved["cases"][0]["case"]["board"], "y");
     assert_eq!(complete(&moved["cases"][0]), [0, 1]);
 
+    // Arms on two boards cannot take turns, and the hint says what to do.
+    let apart = ["compare", "first", "last", "--between", "board", "--rerun"];
+    let refused = host.edgedyno(apart).expect_code(2);
+    assert!(!refused.stderr.is_empty());
+
     let again = [
         "compare", "first", "second", "--rerun", "--repeat", "2", "--json", "--force",
     ];
@@ -163,9 +168,4 @@ fn a_run_is_measured_again_on_another_board_and_against_itself_on_its_own() {
     assert_eq!(cell["pairing"], "interleaved");
     assert_eq!(number(&cell["a"]["figures"]["repeats_count"]), 2.0);
     assert_eq!(cell["a"]["arm"]["axes"]["board"], "x");
-
-    // Arms on two boards cannot take turns, and the hint says what to do.
-    let apart = ["compare", "first", "last", "--between", "board", "--rerun"];
-    let refused = host.edgedyno(apart).expect_code(2);
-    assert!(!refused.stderr.is_empty());
 }

@@ -5,7 +5,8 @@ use edgedyno_tests::{Sandbox, binaries};
 use serde_json::Value;
 
 /// Findings that speak of the moment and not of the agent.
-const OF_THE_MOMENT: [&str; 15] = [
+const OF_THE_MOMENT: [&str; 16] = [
+    "bimodal",
     "few_samples",
     "load_high",
     "not_steady",

@@ -108,7 +108,7 @@ fn a_ladder_is_calibrated_measured_in_rounds_and_read_as_a_curve() {
     let mut began: Vec<(i64, u64, String)> = Vec::new();
     for case in shown["cases"].as_array().unwrap() {
         for repeat in case["repeats"].as_array().unwrap() {
-            let at = repeat["wall_unix_ns"].as_i64().unwrap();
+            let at = repeat["began_unix_ns"].as_i64().unwrap();
             began.push((
                 at,
                 repeat["repeat"].as_u64().unwrap(),

@@ -2,7 +2,7 @@
 //! the agent that knows them all; their names and units are the host's too.
 //!
 //! The daemon has a [`load`] started after the cold trials: for each stressor a process of this same
-//! program ([`entry`]), whose threads are bound to their CPUs, keep to a [`pace`], and count what they
+//! program ([`entry`]), whose threads are bound to their CPUs, keep to a pace, and count what they
 //! do on a [`board`] that the daemon reads.
 
 use std::io;

@@ -22,9 +22,9 @@ impl Trials {
     /// At most `most` of the latencies, with every extreme kept.
     pub(super) fn of(repeat: u32, measured: &[i64], most: usize) -> Self {
         let stretch = measured.len().div_ceil((most / 2).max(1)).max(1);
-        let nanoseconds = match stretch {
-            1 | 2 if measured.len() <= most => measured.to_vec(),
-            _ => measured.chunks(stretch).flat_map(extremes).collect(),
+        let nanoseconds = match measured.len() <= most {
+            true => measured.to_vec(),
+            false => measured.chunks(stretch).flat_map(extremes).collect(),
         };
         Self {
             repeat,

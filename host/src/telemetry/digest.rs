@@ -144,11 +144,25 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
     out
 }
 
+/// What may be missing at the end of a span, as a share of it.
+const MISSING: f64 = 0.1;
+
 /// How much a counter grew between two moments.
+///
+/// A worker's counters end with it, up to one period before its window does: what is missing of the span, a
+/// tenth at most, is taken to go on as before.
 fn growth(good: &[(i64, i64)], span: Span) -> Option<Growth> {
-    let seconds = span.length_ns() as f64 / 1e9;
-    let by = at(good, span.end_ns)? - at(good, span.start_ns)?;
-    (seconds > 0.0).then_some(Growth { by, seconds })
+    let length = span.length_ns() as f64;
+    let end = span.end_ns.min(good.last()?.0);
+    let seen = (end - span.start_ns) as f64;
+    if length <= 0.0 || seen < (1.0 - MISSING) * length {
+        return None;
+    }
+    let by = at(good, end)? - at(good, span.start_ns)?;
+    Some(Growth {
+        by: by * length / seen,
+        seconds: length / 1e9,
+    })
 }
 
 /// The value at a moment, on the line between the samples before and after it.
