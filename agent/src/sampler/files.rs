@@ -105,7 +105,7 @@ fn is_this_machine(root: &Path) -> bool {
 
 impl Numbers for Folder {
     fn each(&mut self, take: &mut dyn FnMut(u32)) -> io::Result<()> {
-        Folder::each(self, |name| {
+        Self::each(self, |name| {
             let number = text::number(name).map(u32::try_from);
             if let Some(Ok(number)) = number {
                 take(number);
