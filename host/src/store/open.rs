@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::StoreId;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::place::FILE;
 use super::{Result, StoreError};
@@ -17,6 +17,10 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_findings_by_case.sql"),
     include_str!("migrations/0005_calibrations.sql"),
 ];
+
+/// How often a store is opened again that could not be read, and how much longer each wait is.
+const READ_TRIES: u32 = 5;
+const READ_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long to wait for another process's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -134,7 +138,29 @@ fn make_folder(dir: &Path) -> Result<()> {
     std::fs::write(dir.join(".gitignore"), "*\n").map_err(|e| not_writable(dir, &e.to_string()))
 }
 
+/// Who closes a store last takes the files of its log away; a reader that opens it at that moment is told of
+/// a failed disk. It is not, if it works a moment later.
 fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
+    let open = || {
+        let sql = try_read_only(path)?;
+        version(&sql).map(|_| sql)
+    };
+    let mut opened = open();
+    for wait in (1..=READ_TRIES).map(|times| READ_PAUSE * times) {
+        let code = opened
+            .as_ref()
+            .err()
+            .and_then(rusqlite::Error::sqlite_error_code);
+        if code != Some(ErrorCode::SystemIoFailure) {
+            break;
+        }
+        std::thread::sleep(wait);
+        opened = open();
+    }
+    opened
+}
+
+fn try_read_only(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let sql = Connection::open_with_flags(path, flags)?;
     sql.busy_timeout(PATIENCE)?;
