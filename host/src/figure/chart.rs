@@ -147,3 +147,13 @@ pub(super) fn say(text: &mut String, words: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = std::fmt::Write::write_fmt(text, words);
 }
+
+/// That not all of these are drawn, where it is so.
+pub(super) fn say_left_out(text: &mut String, what: &str, shown: usize, all: usize) {
+    if all > shown {
+        say(
+            text,
+            format_args!(" Of {all} {what} the first {shown} are drawn."),
+        );
+    }
+}

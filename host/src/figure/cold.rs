@@ -1,6 +1,6 @@
 //! What happens before a model is warm: the stages of a fresh process, one bar for each case.
 
-use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading, legend, say, short};
+use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading, legend, say_left_out, short};
 use super::palette::{TEXT, series};
 use super::scale::{Scale, time_unit};
 use super::svg::{Anchor, Svg};
@@ -81,13 +81,7 @@ pub fn cold(cases: &[Labelled<ColdStart>]) -> Option<Figure> {
         "Stages of a fresh process in {unit}, from its start to the end of the first run; geometric means over \
          repeats. A stage that a backend does not have or nobody recorded is not drawn."
     );
-    if known.len() > drawn.len() {
-        let (shown, all) = (drawn.len(), known.len());
-        say(
-            &mut about,
-            format_args!(" Of {all} cases the first {shown} are drawn."),
-        );
-    }
+    say_left_out(&mut about, "cases", drawn.len(), known.len());
     let size = (WIDTH, frame.bottom() + BELOW);
     Some(Figure {
         svg: svg.finish("cold", size, title, &about),

@@ -1,7 +1,7 @@
 //! A comparison at one glance: the change of each case with its interval, against no change.
 
 use super::Figure;
-use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading, legend, say, short};
+use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading, legend, say, say_left_out, short};
 use super::palette::{AXIS, GRID, SERIES, TEXT};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
@@ -103,13 +103,7 @@ pub fn forest(title: &str, rows: &[Row]) -> Option<Figure> {
             format_args!(" {left_out} rows have no change to draw."),
         );
     }
-    if known.len() > drawn.len() {
-        let (shown, all) = (drawn.len(), known.len());
-        say(
-            &mut about,
-            format_args!(" Of {all} rows the first {shown} are drawn."),
-        );
-    }
+    say_left_out(&mut about, "rows", drawn.len(), known.len());
     Some(Figure {
         svg: svg.finish("comparison", (WIDTH, frame.bottom() + BELOW), title, &about),
         name: "comparison".into(),

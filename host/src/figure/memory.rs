@@ -1,6 +1,6 @@
 //! Memory of the worker: at each moment, and the most it ever had, case by case.
 
-use super::chart::{BELOW, Frame, SMALL, WIDTH, heading, legend, say, short};
+use super::chart::{BELOW, Frame, SMALL, WIDTH, heading, legend, say_left_out, short};
 use super::palette::{TEXT, series};
 use super::scale::{Scale, byte_unit};
 use super::svg::{Anchor, Svg};
@@ -75,13 +75,7 @@ pub fn memory(cases: &[Labelled<MemoryUse>]) -> Option<Figure> {
         "Resident memory of the worker in {unit}, without the pages of the tool's own ring; the largest of all \
          repeats. A moment that was not read is not drawn."
     );
-    if known.len() > drawn.len() {
-        let (shown, all) = (drawn.len(), known.len());
-        say(
-            &mut about,
-            format_args!(" Of {all} cases the first {shown} are drawn."),
-        );
-    }
+    say_left_out(&mut about, "cases", drawn.len(), known.len());
     let size = (WIDTH, frame.bottom() + BELOW);
     Some(Figure {
         svg: svg.finish("memory", size, title, &about),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading, legend, say, short};
+use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading, legend, say, say_left_out, short};
 use super::palette::{ALARM, HEAT, PAPER, QUIET, TEXT, series};
 use super::scale::{Scale, time_unit};
 use super::svg::{Anchor, Svg};
@@ -118,13 +118,7 @@ fn lines(points: &[Point], axis: &str) -> Option<Figure> {
     if points.iter().any(|point| point.invalid) {
         about.push_str(" Points with a ring must not be used: see their findings.");
     }
-    if by_rest.len() > drawn.len() {
-        let (shown, all) = (drawn.len(), by_rest.len());
-        say(
-            &mut about,
-            format_args!(" Of {all} lines the first {shown} are drawn."),
-        );
-    }
+    say_left_out(&mut about, "lines", drawn.len(), by_rest.len());
     let name = name_of(&["sweep", axis]);
     Some(Figure {
         svg: svg.finish(&name, (WIDTH, frame.bottom() + BELOW), &title, &about),

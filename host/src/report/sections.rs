@@ -11,6 +11,7 @@ use crate::stats::interval::IntervalKind;
 use crate::stats::summary::Quantile;
 use crate::summary::best::{Best, Metric, Sureness};
 use crate::summary::{CaseSummary, is_lasting};
+use crate::ui::sweep;
 use crate::ui::units::{self, UNKNOWN};
 
 /// What was measured, on what, how sure: one sentence a run.
@@ -238,7 +239,7 @@ pub(super) fn best(chapters: &[Chapter]) -> String {
                 Cell::text(title(best.metric)),
                 Cell::text(chapter.name.clone()),
                 Cell::text(label(best.case)),
-                Cell::figure(value(best), Some(best.value)),
+                Cell::figure(sweep::value(best), Some(best.value)),
                 Cell::figure(units::percent(next), next),
                 Cell::text(sureness(best, label)),
             ]);
@@ -257,15 +258,6 @@ fn title(metric: Metric) -> &'static str {
         Metric::Rate => "rate",
         Metric::Items => "items a second",
         Metric::Memory => "peak memory",
-    }
-}
-
-fn value(best: &Best) -> String {
-    match best.metric {
-        Metric::P50 | Metric::P99 => units::nanoseconds(best.value),
-        Metric::Rate => units::hertz(best.value),
-        Metric::Items => format!("{}/s", units::figure(best.value)),
-        Metric::Memory => units::bytes(best.value),
     }
 }
 

@@ -141,11 +141,7 @@ fn make_folder(dir: &Path) -> Result<()> {
 /// Who closes a store last takes the files of its log away; a reader that opens it at that moment is told of
 /// a failed disk. It is not, if it works a moment later.
 fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
-    let open = || {
-        let sql = try_read_only(path)?;
-        version(&sql).map(|_| sql)
-    };
-    let mut opened = open();
+    let mut opened = try_read_only(path);
     for wait in (1..=READ_TRIES).map(|times| READ_PAUSE * times) {
         let code = opened
             .as_ref()
@@ -155,7 +151,7 @@ fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
             break;
         }
         std::thread::sleep(wait);
-        opened = open();
+        opened = try_read_only(path);
     }
     opened
 }
@@ -171,7 +167,7 @@ fn try_read_only(path: &Path) -> rusqlite::Result<Connection> {
             let uri = format!("file:{}?immutable=1", escaped(path));
             Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
         }
-        _ => Ok(sql),
+        known => known.map(|_| sql),
     }
 }
 

@@ -238,7 +238,8 @@ fn title(metric: Metric) -> &'static str {
     }
 }
 
-fn value(best: &Best) -> String {
+/// The figure in its unit.
+pub fn value(best: &Best) -> String {
     match best.metric {
         Metric::P50 | Metric::P99 => units::nanoseconds(best.value),
         Metric::Rate => units::hertz(best.value),
