@@ -82,11 +82,18 @@ fn plain(table: &str, machine: &[String]) -> String {
         (r"\[n\] (?:B|KiB|MiB|GiB)\b", "[size]"),
         (r"\[n\] [kM]?Hz", "[rate]"),
         (r"\[time\]\*", "[time]"),
+        (
+            r"(?m)^not watched: (?s:.*?)tells why$",
+            "not watched: [machine]",
+        ),
+        (
+            r"(?m)^(governor|highest clock|clock before|host's clock|tool's own cost)  .*$",
+            "$1  [machine]",
+        ),
         (r"(?m)^\* too few.*\n", ""),
         (r"(?m)^bounds at .*\n", ""),
         (r"1x\d+", "1x[n]"),
         (r"run [a-z0-9]{10}\b", "run [run]"),
-        (r"\b\d+ reads", "[n] reads"),
         (r"(case|fingerprint|sha256)( +)[0-9a-f]+", "$1$2[hash]"),
     ] {
         text = Regex::new(pattern)
