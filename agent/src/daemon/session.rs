@@ -626,7 +626,10 @@ async fn send_sealed(
             Ok(frames) => frames,
             // Another session of the same store acknowledged it meanwhile.
             Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
-            Err(why) => return Err(repair(daemon, store, number, &why)),
+            Err(why) => {
+                repair(daemon, store, number, &why);
+                return Err(());
+            }
         };
         for frame in frames {
             let frame = frame.map_err(|why| repair(daemon, store, number, &why))?;
