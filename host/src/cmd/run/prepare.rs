@@ -19,6 +19,7 @@ use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
 use crate::plan::feed::{self, Feed, Unpacked};
 use crate::plan::fixed::Conduct;
+use crate::plan::schedule::Schedule;
 use crate::runtime::cache::Cache;
 use crate::runtime::install::Installer;
 use crate::runtime::offer::{Consent, Occasion, Offered, runtime_offer};
@@ -32,6 +33,7 @@ pub(in crate::cmd) struct Prepared {
     pub(in crate::cmd) device: DeviceInfo,
     pub(in crate::cmd) cases: Vec<Case>,
     pub(in crate::cmd) conduct: Conduct,
+    pub(in crate::cmd) schedule: Schedule,
     pub(in crate::cmd) contents: Vec<Content>,
     /// Files of contents that are still to be written.
     pub(in crate::cmd) unpacked: Vec<Unpacked>,
@@ -86,6 +88,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
     if !chosen.simulated {
         check_model(&model, batch)?;
     }
+    check::repeats(1, args.rules.repeat.get())?;
     let case = Case {
         board: args.board.clone(),
         model: model.reference,
@@ -126,6 +129,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
             preparation: args.telemetry.preparation(),
             seed: args.inputs.seed,
         },
+        schedule: Schedule::default(),
         contents,
         unpacked: feed.unpacked,
         library: chosen.runtime.map(|(path, _)| path),

@@ -272,6 +272,7 @@ fn definition(args: &StressArgs, model: &Path) -> Result<Definition, CommandErro
     Ok(Definition {
         name: None,
         models: BTreeMap::from([(name, ModelFiles::One(model.to_owned()))]),
+        places: BTreeMap::new(),
         axes,
         zip: Vec::new(),
         variants: Vec::new(),
