@@ -3,8 +3,10 @@
 
 use crate::compare::report::Comparison;
 use crate::compare::rule::Pairing;
+use crate::stats::interval::{self, Estimate};
 use crate::stats::power;
 use crate::stats::quantile;
+use crate::stats::random::Random;
 
 /// A period longer than the median by this is a detour: the CPU did something else.
 pub const DETOUR_NS: i64 = 1_000;
@@ -148,9 +150,173 @@ impl Sight {
     }
 }
 
+/// What a repeat of the network is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The board is watched; two of them are held against each other.
+    First,
+    Second,
+    /// The board is not watched.
+    Unwatched,
+}
+
+/// Repeats of one round, each with another turn.
+pub const ROUND: u32 = 3;
+
+/// The turn of every repeat: each round has all three, in an order that the seed draws, so that a drift of
+/// the board meets all alike.
+pub fn turns(rounds: u32, seed: u64) -> Vec<Turn> {
+    use Turn::{First, Second, Unwatched};
+    const ORDERS: [[Turn; ROUND as usize]; 6] = [
+        [First, Second, Unwatched],
+        [First, Unwatched, Second],
+        [Second, First, Unwatched],
+        [Second, Unwatched, First],
+        [Unwatched, First, Second],
+        [Unwatched, Second, First],
+    ];
+    let mut random = Random::seeded(seed);
+    (0..rounds)
+        .flat_map(|_| ORDERS[random.below(ORDERS.len())])
+        .collect()
+}
+
+/// p50 of one round, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Round {
+    pub watched: [f64; 2],
+    pub unwatched: f64,
+}
+
+/// p50 may be changed by less than this where the board is watched.
+pub const MOST_PERTURBATION: f64 = 0.005;
+
+/// Level of both intervals.
+const LEVEL: f64 = 0.95;
+
+/// What watching the board does to what is measured on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Perturbation {
+    /// p50 watched, the geometric mean of two repeats, over p50 not watched.
+    pub ratio: Estimate,
+    /// The two watched repeats against each other: what no difference looks like here.
+    pub control: Estimate,
+    pub rounds: usize,
+}
+
+/// Whether a promise about a ratio was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promise {
+    /// The interval lies inside the limits.
+    Kept,
+    /// It holds 1 and the limits lie in the noise: equals differ by as much.
+    NotShown,
+    Broken,
+}
+
+impl Perturbation {
+    /// Ratios round by round with Student's interval of their logarithms; `None` below two rounds.
+    pub fn of(rounds: &[Round]) -> Option<Self> {
+        let ratios = |of: fn(&Round) -> f64| -> Vec<f64> { rounds.iter().map(of).collect() };
+        let over_unwatched =
+            ratios(|round| (round.watched[0] * round.watched[1]).sqrt() / round.unwatched);
+        let over_itself = ratios(|round| round.watched[0] / round.watched[1]);
+        Some(Self {
+            ratio: interval::over_repeats(&over_unwatched, LEVEL)?,
+            control: interval::over_repeats(&over_itself, LEVEL)?,
+            rounds: rounds.len(),
+        })
+    }
+
+    /// Kept when the interval lies inside ± [`MOST_PERTURBATION`]; not shown when it holds 1 and the control
+    /// is at least as wide; else broken.
+    pub fn promise(&self) -> Promise {
+        let width = |estimate: &Estimate| (estimate.high / estimate.low).ln();
+        let Estimate { low, high, .. } = self.ratio;
+        if low >= 1.0 - MOST_PERTURBATION && high <= 1.0 + MOST_PERTURBATION {
+            Promise::Kept
+        } else if low <= 1.0 && 1.0 <= high && width(&self.control) >= width(&self.ratio) {
+            Promise::NotShown
+        } else {
+            Promise::Broken
+        }
+    }
+}
+
+impl Promise {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "met",
+            Self::NotShown => "not_shown",
+            Self::Broken => "not_met",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_round_has_each_turn_once_and_orders_take_turns() {
+        let turns = turns(40, 3);
+        let rounds: Vec<&[Turn]> = turns.chunks(3).collect();
+        assert_eq!(rounds.len(), 40);
+        for round in &rounds {
+            for turn in [Turn::First, Turn::Second, Turn::Unwatched] {
+                assert_eq!(round.iter().filter(|r| **r == turn).count(), 1);
+            }
+        }
+        for place in 0..3 {
+            let off = rounds.iter().filter(|r| r[place] == Turn::Unwatched);
+            assert!(off.count() > 4, "one turn always stands in the same place");
+        }
+    }
+
+    fn rounds(watched: &[[f64; 2]]) -> Option<Perturbation> {
+        let round = |watched: &[f64; 2]| Round {
+            watched: *watched,
+            unwatched: 100.0,
+        };
+        Perturbation::of(&watched.iter().map(round).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_perturbation_matches_hand_worked_values() {
+        // sqrt(101 · 101) / 100 and sqrt(102.01 · 100) / 100 are both 1.01; 1.01² apart in the second.
+        let found = rounds(&[[101.0, 101.0], [102.01, 100.0]]).unwrap();
+        assert!((found.ratio.point - 1.01).abs() < 1e-9);
+        assert!((found.ratio.high - found.ratio.low).abs() < 1e-9);
+        // Logs 0 and 0.019901: mean 0.00995, s = 0.014072, t(0.975, 1) = 12.7062, s/√2 · t = 0.126432.
+        assert!((found.control.point.ln() - 0.009_950_3).abs() < 1e-6);
+        assert!((found.control.high.ln() - 0.136_385).abs() < 1e-4);
+        assert_eq!(found.rounds, 2);
+        assert_eq!(rounds(&[[100.0, 100.0]]), None);
+    }
+
+    #[test]
+    fn a_promise_is_kept_inside_the_limit_and_not_shown_in_the_noise() {
+        let promise = |watched: &[[f64; 2]]| rounds(watched).unwrap().promise();
+        assert_eq!(
+            promise(&[[100.1, 100.1], [100.2, 100.0], [99.9, 100.1]]),
+            Promise::Kept
+        );
+        // Surely 1 % slower.
+        assert_eq!(
+            promise(&[[101.0, 101.0], [101.1, 101.0], [101.0, 101.1]]),
+            Promise::Broken
+        );
+        // ± 3 % in the ratio, and equals differ by more.
+        assert_eq!(
+            promise(&[[105.0, 97.0], [93.0, 103.0], [104.0, 94.0]]),
+            Promise::NotShown
+        );
+        // The same width, while equals agree: then it is the watching.
+        assert_eq!(
+            promise(&[[101.0, 101.0], [98.0, 98.0], [101.5, 101.5]]),
+            Promise::Broken
+        );
+    }
 
     /// Trials of 20 ns every 70 ns, but for one that comes 5 µs late and one that comes 2 ms late.
     fn stamps() -> (Vec<i64>, Vec<i64>) {

@@ -174,6 +174,27 @@ fn a_baseline_is_kept_in_a_file_and_holds_a_later_run_to_it() {
     assert_ne!(cell(&held)["verdict"], "slower");
     let by_tag = document(compare(&sandbox, &["--baseline", "before", "after"]), 0);
     assert_eq!(cell(&by_tag)["change_share"], cell(&held)["change_share"]);
+    // What differs from a file is confirmed by another look at B, which is another session.
+    let confirmed = slower_in_the_end("30 %", |attempt| {
+        let tag = format!("slow{attempt}");
+        measure(&sandbox, 390.0, &tag);
+        let line = [
+            "--baseline",
+            "base.json",
+            &tag,
+            "--between",
+            "option.latency_us",
+            "--confirm",
+            "--repeat",
+            "3",
+            "--force",
+        ];
+        document(compare(&sandbox, &line), 0)
+    });
+    let found = cell(&confirmed);
+    assert_eq!(found["confirmed_by"]["first_verdict"], "slower");
+    assert_eq!(found["pairing"], "separate");
+    assert!(found["half_width_over_sessions"].is_number());
     // A file has no plan to measure by.
     let refused = compare(&sandbox, &["--baseline", "base.json", "--rerun"]);
     let error = refused.expect_code(2).json();
@@ -299,6 +320,50 @@ fn a_sweep_over_runtimes_is_measured_again_with_its_library() {
     assert_eq!(cell["b"]["figures"]["repeats_count"], 2, "{cell:#}");
 }
 
+/// What a share of a stressor's maximum stands for is known since the sweep, and taken from the store.
+#[test]
+fn a_case_under_a_share_of_a_load_is_measured_again_by_the_calibration_there_is() {
+    let (sandbox, _alone) = sandbox();
+    let line = [
+        "sweep",
+        "small.onnx",
+        "--axis",
+        "backend=fake",
+        "--axis",
+        "condition=idle,mem_read:cpu0@50%/ws=8MiB",
+        "--warmup",
+        "2",
+        "--trials",
+        "30",
+        "--repeat",
+        "2",
+        "--tag",
+        "loaded",
+        "--force",
+    ];
+    sandbox.edgedyno(line).ok();
+    let across = "condition=idle,mem_read:cpu0@50%/ws=8MiB";
+    let args = [
+        "loaded",
+        "--between",
+        across,
+        "--rerun",
+        "--repeat",
+        "2",
+        "--force",
+    ];
+    let again = rerun(&sandbox, &args);
+    let found = cell(&again);
+    assert_eq!(found["pairing"], "interleaved");
+    for side in ["a", "b"] {
+        assert_eq!(found[side]["figures"]["repeats_count"], 2, "{found:#}");
+    }
+    let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
+    let commands = runs["runs"].as_array().unwrap().iter();
+    let commands: Vec<String> = commands.map(|run| text(&run["command"])).collect();
+    assert_eq!(commands, ["compare", "sweep", "calibrate"]);
+}
+
 #[test]
 fn a_tag_on_two_runs_is_an_error_that_names_both() {
     let (sandbox, _alone) = sandbox();
@@ -333,6 +398,19 @@ fn cases_are_named_and_wrong_questions_are_answered() {
     };
     assert!(error(&["a", "b"]).1.contains("--between option.latency_us"));
     assert!(error(&["a"]).1.contains("--between"));
+    // The same trials on both sides are equal whatever the board did.
+    assert!(error(&["a", "a"]).0.contains("the same case"));
+    assert!(error(&["--baseline", "b"]).1.contains("--rerun"));
+    assert!(
+        error(&["--baseline", "gone.json"])
+            .1
+            .contains("--save-baseline")
+    );
+    assert!(
+        error(&["a", "b", "--fail-over", "0.05"])
+            .0
+            .contains("write 5%")
+    );
     assert!(
         error(&["a", "b", "--metric", "colour"])
             .1
@@ -433,6 +511,12 @@ fn a_self_check_says_what_can_be_seen() {
     assert!(number(&report["clock_resolution_ns"]) >= 1.0);
     assert!(number(&report["detours"]["observed_ns"]) > 0.0);
     assert!(number(&report["visible_here_share"]) > 0.0);
+    // Every round has a repeat during which nobody looked at the board.
+    let watched = &report["perturbation"];
+    assert_eq!(watched["rounds_count"], 2, "{report:#}");
+    assert!(number(&watched["low"]) <= number(&watched["ratio"]));
+    assert!(number(&watched["control_low"]) <= number(&watched["control_high"]));
+    assert!(number(&report["sampler_cpu_share"]) > 0.0);
     let plans: Vec<f64> = report["visible"]
         .as_array()
         .unwrap()

@@ -239,8 +239,55 @@ fn leaving_out_what_is_not_there_is_a_mistake() {
 #[test]
 fn flags_beside_a_plan_file_are_refused() {
     let sandbox = Sandbox::new();
-    let output = sweep(&sandbox, &plan("", ""), &["--repeat", "7"]);
-    assert!(output.expect_code(2).stderr.contains("beside a plan"));
+    // Also one that says what is usual, which the plan may not.
+    for repeat in ["7", "3"] {
+        let output = sweep(&sandbox, &plan("", ""), &["--repeat", repeat]);
+        let stderr = output.expect_code(2).stderr;
+        assert!(stderr.contains("--repeat beside a plan"), "{stderr}");
+    }
+}
+
+/// What only boards and files can tell is shown with line and column as well.
+#[test]
+fn a_value_that_does_not_exist_is_shown_where_the_plan_names_it() {
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    let base = "[axes]\nbackend = 'fake'\n";
+    let cases = [
+        (
+            "model = ['small.onnx', 'gone.onnx']",
+            "`model` is given at",
+            "3:24",
+        ),
+        (
+            "model = 'small.onnx'\nboard = 'nowhere'",
+            "`board` is given at",
+            "4:9",
+        ),
+        (
+            "model = 'small.onnx'\ncpus = ['0', '999']",
+            "`cpus` is given at",
+            "4:14",
+        ),
+        (
+            "model = 'small.onnx'\nprecision = 'int8'",
+            "`precision` is given at",
+            "4:13",
+        ),
+        (
+            "model = 'small.onnx'\nparam.tokens = 4",
+            "`param.tokens` is given at",
+            "4:16",
+        ),
+    ];
+    for (axes, words, place) in cases {
+        let stderr = sweep(&sandbox, &format!("{base}{axes}\n"), &[]);
+        let stderr = stderr.expect_code(2).stderr;
+        assert!(
+            stderr.contains(words) && stderr.contains(&format!("plan.toml:{place}")),
+            "no {words} {place} in\n{stderr}"
+        );
+    }
 }
 
 #[test]
@@ -333,7 +380,11 @@ fn an_interrupted_sweep_is_noticed_and_resumed() {
     let mut running = sandbox.start_edgedyno(["sweep", "plan.toml", "--tag", "mine"]);
     running.wait_until("a first row", |_| attempts(&sandbox) > 1);
     running.signal(Signal::SIGINT);
-    running.wait().expect_code(130);
+    let stopped = running.wait().expect_code(130).stderr;
+    assert!(
+        stopped.contains("go on with `edgedyno sweep --resume"),
+        "{stopped}"
+    );
     let before = attempts(&sandbox);
     assert!((2..12).contains(&before), "{before} attempts");
 
@@ -637,6 +688,38 @@ fn a_shape_brought_to_a_multiple_keeps_what_was_asked() {
             .nth(1)
             .unwrap()
             .starts_with("1,ok,38,51,28,42,rten,f32,"),
+        "{csv}"
+    );
+}
+
+#[test]
+fn shapes_that_become_one_are_one_case_that_keeps_what_was_asked_in_each() {
+    let sandbox = Sandbox::new();
+    make(&sandbox, "open.onnx", &["--dynamic"]);
+    let plan = format!(
+        "repeats = 1\n[axes]\nmodel = 'open.onnx'\nbackend = 'rten'\n\
+         shape.input = {{ values = ['1x3x30x30', '1x3x33x33'], align = {{ multiple = 14, mode = 'floor' }} }}\n{RULES}"
+    );
+    sandbox.write("plan.toml", plan);
+    let document = sandbox
+        .edgedyno(["sweep", "plan.toml", "--json"])
+        .ok()
+        .json();
+    let cases = document["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 1, "{document:#}");
+    let asked = cases[0]["findings"].as_array().unwrap().iter();
+    let asked = asked.filter(|finding| finding["code"] == "shape_aligned");
+    let asked: Vec<String> = asked
+        .map(|finding| text_of(&finding["figures"]["requested"]))
+        .collect();
+    assert_eq!(asked, ["1x3x30x30", "1x3x33x33"]);
+    let csv = sandbox
+        .edgedyno(["export", "last", "--format", "memory"])
+        .ok()
+        .stdout;
+    let lines: Vec<&str> = csv.lines().skip(1).collect();
+    assert!(
+        lines[0].starts_with("1,ok,30,30,28,28") && lines[1].starts_with("1,ok,33,33,28,28"),
         "{csv}"
     );
 }

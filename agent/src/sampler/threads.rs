@@ -157,6 +157,7 @@ fn reader(
         let shared = &latest.of_threads[common.place];
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         *lock() = watch.snapshot(first);
+        watch.note_cost();
         while !common.stop.load(Ordering::Acquire) {
             let wait = watch.next_due().map(|due| due - Monotonic.now());
             match wait {
@@ -170,6 +171,7 @@ fn reader(
                 }
             }
         }
+        watch.note_cost();
         // The repeat may be gone meanwhile.
         let _ = give.send(watch.records(first));
     };

@@ -240,9 +240,16 @@ impl<C: Clock> Watch<C> {
         }
     }
 
-    fn look_at_cost(&mut self, late: Nanos) {
+    /// Notes what reading has cost so far: also at its beginning and its end, so that a repeat shorter than
+    /// the period of the looks has a cost too.
+    pub fn note_cost(&mut self) -> (Nanos, Nanos) {
         let (spent, now) = ((self.cpu_time)(), self.clock.now());
         self.series[self.own].push(now, Ok(spent.0));
+        (spent, now)
+    }
+
+    fn look_at_cost(&mut self, late: Nanos) {
+        let (spent, now) = self.note_cost();
         self.series[self.own + 1].push(now, Ok(late.0));
         let wall = (now - self.looked.1).0.max(1);
         let share = (spent - self.looked.0).0.saturating_mul(1_000_000) / wall;

@@ -22,6 +22,7 @@ use crate::model::make::{self, Made, Options, Size};
 use crate::options::rules::{for_at_least, until_steady};
 use crate::plan::fixed::Conduct;
 use crate::plan::plain;
+use crate::plan::schedule::Schedule;
 use crate::runtime::Spec;
 use crate::runtime::cache::Cache;
 use crate::runtime::error::RuntimeError;
@@ -247,6 +248,7 @@ fn prepare(
         device,
         cases,
         conduct: conduct(),
+        schedule: Schedule::default(),
         contents: contents.collect(),
         unpacked: Vec::new(),
         library: None,

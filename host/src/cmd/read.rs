@@ -1,6 +1,6 @@
 //! What the reading commands share: a run or profile by name, and the cases asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use clap::Args;
 
@@ -54,7 +54,12 @@ pub(super) fn summaries(
     source: &Source,
     cases: &[CaseEntry],
 ) -> Result<Vec<CaseSummary>, CommandError> {
-    let summarised = source.views(cases)?.map(|view| Ok(summarise(&view?)));
+    let mut facts = HashSet::new();
+    let summarised = source.views(cases)?.map(|view| {
+        let mut summary = summarise(&view?);
+        summary.environment.share(&mut facts);
+        Ok(summary)
+    });
     Ok(summarised.collect::<Result<_, SourceError>>()?)
 }
 

@@ -4,10 +4,12 @@ use clap::Args;
 
 use super::open_for_reading;
 use super::run::execute::Begin;
+use super::stress::calibrate;
 use super::sweep::{execute, prepare::Prepared, resume, show};
 use crate::cli::Global;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandResult, Exit};
+use crate::options::lease::LeaseOptions;
 use crate::ui::print;
 
 const EXAMPLES: &str = "\
@@ -33,15 +35,19 @@ pub struct RerunArgs {
     /// Exit with 0 although findings make a result invalid
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub lease: LeaseOptions,
 }
 
 /// Measures, stores as a run of its own, and shows what came out.
 pub fn run(args: &RerunArgs, global: &Global) -> CommandResult {
-    let prepared = again(args, global)?;
+    let mut prepared = again(args, global)?;
+    prepared.lease = args.lease;
     if args.dry_run {
         show::plan(&prepared, global.json);
         return Ok(Exit::GOOD);
     }
+    calibrate::ensure(&mut prepared, false, global)?;
     let how = Begin::New {
         command: "rerun",
         tags: &args.tags,
@@ -51,6 +57,7 @@ pub fn run(args: &RerunArgs, global: &Global) -> CommandResult {
     if let Some(failed) = swept.failed {
         return Err(failed);
     }
+    show::how_to_go_on(&swept)?;
     let interrupted = (swept.end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
     Ok(Exit::of_all(interrupted.into_iter().chain([shown])))
 }

@@ -1,5 +1,6 @@
 //! `selfcheck`: what the tool costs on a board, and how small a difference can be seen there.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use clap::Args;
@@ -15,34 +16,41 @@ use super::{block_on, read, summary};
 use crate::board::local;
 use crate::cli::Global;
 use crate::clock;
-use crate::compare::arm::Arm;
-use crate::compare::load;
+use crate::compare::arm::{Arm, ArmRepeat};
 use crate::compare::matching::{Matched, Pair};
 use crate::compare::metric::{self, DEFAULT};
 use crate::compare::report::{Ask, Comparison, Named};
 use crate::compare::rule::Pairing;
 use crate::compare::sessions::Sessions;
-use crate::drive::{DriveEnd, LeaseWish};
+use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::model::make::{self, Options, Size};
+use crate::options::lease::LeaseOptions;
 use crate::options::rules::{for_at_least, until_steady};
+use crate::plan::axes::case_key;
+use crate::plan::check;
 use crate::plan::plain;
+use crate::plan::schedule::Schedule;
 use crate::runtime::cache::Cache;
-use crate::selfcheck::{Detours, Sight, Stamps, Timer};
+use crate::selfcheck::{self, Detours, Perturbation, ROUND, Round, Sight, Stamps, Timer, Turn};
 use crate::source::Source;
 use crate::stats::quantile;
 use crate::store::rows::CaseEntry;
 use crate::ui::print;
 use crate::ui::selfcheck::{self as text, Report};
+use crate::view::CaseView;
 
 const EXAMPLES: &str = "\
 examples:
-  edgedyno selfcheck                 half a minute on this machine
+  edgedyno selfcheck                 a minute on this machine
   edgedyno selfcheck --repeat 10     a surer answer
   edgedyno summary last              what it measured, like any other run";
 
-/// Decides which of two repeats in a row goes to which side.
+/// Decides what each repeat of a round is for.
 const COIN: u64 = 0x5e1f;
+
+/// The channel of the thread that watches.
+const SAMPLER: &str = "sampler.cpu";
 
 /// Windows that are long enough for a board to show its ways, and short enough to wait for.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -65,7 +73,7 @@ pub struct SelfcheckArgs {
     /// Board to look at
     #[arg(long, value_name = "NAME", default_value = local::NAME)]
     pub board: String,
-    /// Pairs of repeats in which one case is held against itself
+    /// Rounds in which a small network is held against itself, and the board watched against not watched
     #[arg(long, value_name = "N", default_value = "5")]
     pub repeat: NonZeroU32,
     /// Name the run; may be repeated
@@ -74,6 +82,8 @@ pub struct SelfcheckArgs {
     /// Exit with 0 although findings make the result invalid
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub lease: LeaseOptions,
 }
 
 /// Measures, stores, and says what can be seen here.
@@ -86,13 +96,13 @@ pub fn run(args: &SelfcheckArgs, global: &Global) -> CommandResult {
         "{} repeats of `null` and of a small network on {}, about {} s",
         prepared.conduct.repeats,
         runtime.name,
-        prepared.conduct.repeats * 3,
+        prepared.conduct.repeats * 4,
     ));
     let how = Begin::New {
         command: "selfcheck",
         tags: &args.tags,
     };
-    let (source, end) = execute::execute(&prepared, &how, &LeaseWish::plain(), global)?;
+    let (source, end) = execute::execute(&prepared, &how, &args.lease.wish(), global)?;
     let cases = source.cases()?;
     let case_of = |backend: &str| cases.iter().find(|entry| entry.case.backend == backend);
     let summaries = read::summaries(&source, &cases)?;
@@ -100,11 +110,12 @@ pub fn run(args: &SelfcheckArgs, global: &Global) -> CommandResult {
         Some(entry) => stamps(&source, entry)?,
         None => Vec::new(),
     };
-    let comparison = case_of(&runtime.name).map(|entry| against_itself(&source, entry));
+    let network = case_of(&runtime.name).map(|entry| source.view(entry.key));
+    let network = network.transpose()?;
+    let comparison = network.as_ref().map(|view| against_itself(view, args));
     let comparison = comparison.transpose()?;
-    let null = summaries
-        .iter()
-        .find(|summary| summary.case.backend == "null");
+    let summary_of = |backend: &str| summaries.iter().find(|s| s.case.backend == backend);
+    let null = summary_of("null");
     let report = Report {
         run: source.run()?.id.0,
         board: args.board.clone(),
@@ -119,6 +130,8 @@ pub fn run(args: &SelfcheckArgs, global: &Global) -> CommandResult {
             (trials > 0).then(|| cost / trials as f64)
         }),
         tool_cpu_share: null.and_then(|summary| summary.tool.cpu_share()),
+        perturbation: network.as_ref().and_then(|view| perturbation(view, args)),
+        sampler_cpu_share: summary_of(&runtime.name).and_then(|s| s.board.sampler_share),
         sight: comparison.as_ref().and_then(Sight::of),
         comparison,
     };
@@ -146,17 +159,26 @@ fn prepare(
     device: DeviceInfo,
     runtime: &BackendInfo,
 ) -> Result<Prepared, CommandError> {
+    check::repeats(2, ROUND.saturating_mul(args.repeat.get()))?;
     let model = network()?;
     let case = |backend: &str| plain::case(&args.board, &model.reference, backend);
     let rules = Rules {
         warmup: until_steady(WARMUP),
         measure: for_at_least(WINDOW),
     };
+    let network = case(&runtime.name);
+    let key = case_key(&network);
+    let unwatched = (0..).zip(turns(args));
+    let unwatched = unwatched.filter(|(_, turn)| *turn == Turn::Unwatched);
     Ok(Prepared {
         board: args.board.clone(),
         device,
-        cases: vec![case("null"), case(&runtime.name)],
-        conduct: plain::conduct(2 * args.repeat.get(), rules, COIN),
+        schedule: Schedule {
+            unwatched: unwatched.map(|(repeat, _)| (key, repeat)).collect(),
+            ..Schedule::default()
+        },
+        cases: vec![case("null"), network],
+        conduct: plain::conduct(ROUND.saturating_mul(args.repeat.get()), rules, COIN),
         contents: vec![model.content],
         unpacked: Vec::new(),
         library: None,
@@ -197,18 +219,33 @@ fn stamps(source: &Source, entry: &CaseEntry) -> Result<Vec<Stamps>, CommandErro
     Ok(all)
 }
 
-/// One case, its repeats dealt out to two sides.
-fn against_itself(source: &Source, entry: &CaseEntry) -> Result<Comparison, CommandError> {
+/// What each repeat of the network is for.
+fn turns(args: &SelfcheckArgs) -> Vec<Turn> {
+    selfcheck::turns(args.repeat.get(), COIN)
+}
+
+/// The network with the board watched, against itself: its repeats dealt out to two sides.
+fn against_itself(view: &CaseView, args: &SelfcheckArgs) -> Result<Comparison, CommandError> {
     let metrics = vec![metric::find(DEFAULT)?];
-    let arms = load::arms(source, std::slice::from_ref(entry), &metrics)?;
-    let (a, b) = arms
-        .first()
-        .map(|arm: &Arm| arm.halves(COIN))
-        .ok_or_else(|| CommandError::new(Exit::NOTHING_MEASURED, "the check measured nothing"))?;
+    let whole = Arm::of(view, &metrics);
+    let turns = turns(args);
+    let arm = |wanted: Turn| {
+        let is_meant = |repeat: &ArmRepeat| turns.get(repeat.repeat as usize) == Some(&wanted);
+        let repeats = whole.repeats.iter().filter(|repeat| is_meant(repeat));
+        Arm {
+            repeats: repeats
+                .map(|repeat| ArmRepeat {
+                    repeat: repeat.repeat / ROUND,
+                    ..repeat.clone()
+                })
+                .collect(),
+            ..whole.clone()
+        }
+    };
     let matched = Matched {
         pairs: vec![Pair {
-            a,
-            b,
+            a: arm(Turn::First),
+            b: arm(Turn::Second),
             compared: Vec::new(),
             pairing: Pairing::Interleaved,
             halves: true,
@@ -222,7 +259,7 @@ fn against_itself(source: &Source, entry: &CaseEntry) -> Result<Comparison, Comm
         allowed: Vec::new(),
         force: false,
     };
-    let run = Some(source.run()?.id.0);
+    let run = Some(view.run.id.0.clone());
     let side = |name: &str| Named {
         name: name.into(),
         run: run.clone(),
@@ -235,6 +272,34 @@ fn against_itself(source: &Source, entry: &CaseEntry) -> Result<Comparison, Comm
         ask,
         &none,
     ))
+}
+
+/// Rounds of which all three repeats came through, each watched or not as it was meant to be.
+fn perturbation(view: &CaseView, args: &SelfcheckArgs) -> Option<Perturbation> {
+    let turns = turns(args);
+    let mut rounds: BTreeMap<u32, [Option<f64>; ROUND as usize]> = BTreeMap::new();
+    for repeat in view.counting() {
+        let number = repeat.row.key.repeat;
+        let turn = *turns.get(number as usize)?;
+        // What was asked for is not what happened: the thread that watches tells of itself.
+        let was_watched = repeat
+            .telemetry
+            .iter()
+            .any(|channel| channel.channel.name == SAMPLER);
+        if was_watched == (turn == Turn::Unwatched) {
+            continue;
+        }
+        rounds.entry(number / ROUND).or_default()[turn as usize] =
+            quantile::of(&repeat.trials.measured, 0.5);
+    }
+    let whole = rounds.into_values().filter_map(|round| {
+        let [first, second, unwatched] = round;
+        Some(Round {
+            watched: [first?, second?],
+            unwatched: unwatched?,
+        })
+    });
+    Perturbation::of(&whole.collect::<Vec<_>>())
 }
 
 /// What two reads of this machine's clock cost: the median over blocks of a thousand pairs.

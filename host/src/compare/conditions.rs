@@ -52,6 +52,8 @@ pub const RULES: &[Rule] = &[
     refused("clock_min_khz", &["board"]),
     refused("clock_max_khz", &["board"]),
     refused("smt_active", &["board"]),
+    // A rule that looks at the result to decide when to stop makes intervals a little too narrow.
+    refused("stop", &[]),
     marked("model_sha256", &["model"]),
     marked("runtime", &["runtime", "backend"]),
     marked("runtime_sha256", &["runtime", "backend"]),
@@ -110,6 +112,11 @@ pub fn of(view: &CaseView) -> BTreeMap<String, String> {
             (ns, _) => format!("{} s", ns as f64 / 1e9),
         }),
     );
+    let stop = match rules.repeats {
+        Some(_) => "after planned repeats",
+        None => "by what was measured",
+    };
+    seen.add("stop", Some(stop.into()));
     let until = if rules.warmup_until_steady {
         "until steady, "
     } else {

@@ -73,7 +73,9 @@ impl MatchError {
                     several.join(", ")
                 ),
             },
-            Self::Itself => "name two runs or two cases".into(),
+            Self::Itself => {
+                "name two runs or two cases; --rerun measures a case against itself".into()
+            }
         }
     }
 }

@@ -26,29 +26,33 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Reads what separate pairs need; a case with too few runs is not read at all.
+    /// Reads what separate pairs need; a case with too few earlier runs is not read at all.
     pub fn load(store: &Store, pairs: &[Pair], metrics: &[&Metric]) -> Result<Self, SourceError> {
         let separate = || {
             pairs
                 .iter()
                 .filter(|pair| pair.pairing == Pairing::Separate)
         };
+        // Only what was measured before the later of two runs tells of them, however old they are.
+        let Some(before) = separate().map(|pair| later(pair).created_unix_ns).max() else {
+            return Ok(Self::default());
+        };
         let mut wanted: BTreeSet<Sha256> =
             separate().flat_map(|p| [p.a.key(), p.b.key()]).collect();
-        if wanted.is_empty() {
-            return Ok(Self::default());
-        }
         let sentinels = sentinels(store)?;
         wanted.extend(&sentinels);
         let by_case = store.runs_by_case()?;
         let mut by_run: BTreeMap<RunId, BTreeSet<Sha256>> = BTreeMap::new();
         for key in wanted {
             let runs = by_case.get(&key).map_or(&[][..], Vec::as_slice);
-            if runs.len() < FEWEST_SESSIONS {
+            let earlier = runs.iter().filter(|(_, created)| *created < before);
+            // One more than are used: the earlier of the compared runs may be among them. Together with
+            // it, which may be a file, they must be enough.
+            let earlier: Vec<_> = earlier.take(MOST_SESSIONS + 1).collect();
+            if earlier.len() + 1 < FEWEST_SESSIONS {
                 continue;
             }
-            // Two more than are used: the compared runs themselves may be among them.
-            for run in runs.iter().take(MOST_SESSIONS + 2) {
+            for (run, _) in earlier {
                 by_run.entry(run.clone()).or_default().insert(key);
             }
         }
@@ -62,6 +66,9 @@ impl Sessions {
                 all.entry(arm.key()).or_default().push(arm);
             }
         }
+        let newest_first = |arm: &Arm| std::cmp::Reverse(arm.created_unix_ns);
+        all.values_mut()
+            .for_each(|arms| arms.sort_by_key(newest_first));
         Ok(Self {
             arms: all,
             sentinels,
@@ -71,10 +78,7 @@ impl Sessions {
     /// The spread between sessions for one pair: from runs of its cases before the later of the two, under
     /// the same conditions, that one left out.
     pub fn spread(&self, pair: &Pair, metric: &Metric) -> SessionSpread {
-        let later = match pair.a.created_unix_ns > pair.b.created_unix_ns {
-            true => &pair.a,
-            false => &pair.b,
-        };
+        let later = later(pair);
         let mut groups: BTreeMap<Sha256, Vec<f64>> = BTreeMap::new();
         for arm in [&pair.a, &pair.b] {
             let usable = |earlier: &&Arm| {
@@ -121,13 +125,20 @@ impl Sessions {
     }
 }
 
-/// Logarithms of the figures of sessions, not more than are looked at.
+/// The arm of a pair that was measured later.
+fn later(pair: &Pair) -> &Arm {
+    match pair.a.created_unix_ns > pair.b.created_unix_ns {
+        true => &pair.a,
+        false => &pair.b,
+    }
+}
+
+/// Logarithms of the figures of sessions, newest first, not more than are looked at.
 fn logs<'a>(sessions: impl Iterator<Item = &'a Arm>, metric: &Metric) -> Vec<f64> {
-    let centres = sessions
-        .take(MOST_SESSIONS)
-        .filter_map(|arm| arm.centre(metric));
+    let centres = sessions.filter_map(|arm| arm.centre(metric));
     centres
         .filter(|centre| *centre > 0.0)
+        .take(MOST_SESSIONS)
         .map(f64::ln)
         .collect()
 }

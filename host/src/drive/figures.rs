@@ -1,6 +1,8 @@
 //! What a planner is told of a case: its figures so far, from the store.
 
 use crate::plan::figures::{CaseFigures, QuantileFigure};
+use crate::stats::bound;
+use crate::stats::summary::Quantile;
 use crate::summary::{Latency, RepeatFigures};
 use crate::view::CaseView;
 
@@ -10,10 +12,13 @@ pub fn of(view: &CaseView) -> CaseFigures {
     let latency = Latency::of(view);
     let quantiles = latency.as_ref().map(|latency| {
         let all = latency.distribution.quantiles().into_iter();
-        let figure = |(level, quantile): (f64, crate::stats::summary::Quantile)| QuantileFigure {
+        let measured = view.counting().flat_map(|repeat| &repeat.trials.measured);
+        let mut pooled: Vec<i64> = measured.copied().collect();
+        let figure = |(level, quantile): (f64, Quantile)| QuantileFigure {
             level,
             value: quantile.value,
             bound: quantile.bound,
+            floor: bound::lower(&mut pooled, quantile.n_eff, level),
             n_eff: quantile.n_eff,
         };
         all.map(figure).collect()

@@ -57,7 +57,7 @@ impl Exporter for Memory {
             line(to, COLUMNS.iter().map(|name| (*name).to_owned())).map_err(&failed)?;
             for case in cases {
                 let view = source.view(case.key)?;
-                if let Some(cells) = row(&summarise(&view), &view) {
+                for cells in rows(&summarise(&view), &view) {
                     line(to, cells.into_iter()).map_err(&failed)?;
                 }
             }
@@ -66,35 +66,37 @@ impl Exporter for Memory {
     }
 }
 
-/// The cells of a case; none when it was never tried.
-fn row(summary: &CaseSummary, view: &CaseView) -> Option<[String; 12]> {
+/// The cells of a case, once for each size that was asked for and became it; none when it was never tried.
+fn rows(summary: &CaseSummary, view: &CaseView) -> Vec<[String; 12]> {
     let last = summary.failures.iter().rev();
     let failed = last.into_iter().find(|f| f.outcome == OutcomeKind::Failed);
     let (status, error) = match (&summary.latency, failed) {
         (Some(_), _) => ("ok".to_owned(), String::new()),
         (None, Some(failed)) => (status(failed), message(failed)),
-        (None, None) => return None,
+        (None, None) => return Vec::new(),
     };
     let is_ok = status == "ok";
     let (requested, effective) = sizes(summary, view);
-    let [requested_height, requested_width] = requested;
     let [effective_height, effective_width] = effective;
     let peak = summary.memory.peak_bytes.filter(|_| is_ok);
-    Some([
-        frames(summary),
-        status,
-        requested_height,
-        requested_width,
-        effective_height,
-        effective_width,
-        summary.case.backend.clone(),
-        dtype(summary),
-        seconds(summary),
-        peak.map_or_else(String::new, gib),
-        // What an allocator keeps without using it is known to no backend that is built.
-        String::new(),
-        error,
-    ])
+    let row = |[requested_height, requested_width]: [String; 2]| {
+        [
+            frames(summary),
+            status.clone(),
+            requested_height,
+            requested_width,
+            effective_height.clone(),
+            effective_width.clone(),
+            summary.case.backend.clone(),
+            dtype(summary),
+            seconds(summary),
+            peak.map_or_else(String::new, gib),
+            // What an allocator keeps without using it is known to no backend that is built.
+            String::new(),
+            error.clone(),
+        ]
+    };
+    requested.into_iter().map(row).collect()
 }
 
 /// `frames` of the workload, else the batch.
@@ -122,7 +124,7 @@ fn message(failed: &Failed) -> String {
 }
 
 /// Height and width as asked for and as measured: the last two of the first input that has two.
-fn sizes(summary: &CaseSummary, view: &CaseView) -> ([String; 2], [String; 2]) {
+fn sizes(summary: &CaseSummary, view: &CaseView) -> (Vec<[String; 2]>, [String; 2]) {
     let last_two = |dims: &[u64]| match dims {
         [.., height, width] => [height.to_string(), width.to_string()],
         _ => Default::default(),
@@ -138,22 +140,23 @@ fn sizes(summary: &CaseSummary, view: &CaseView) -> ([String; 2], [String; 2]) {
         dims.find(|dims| dims.len() >= 2)
     };
     let Some(dims) = asked.map(|shape| shape.dims.as_slice()).or_else(of_model) else {
-        return Default::default();
+        return (vec![Default::default()], Default::default());
     };
     let effective = last_two(dims);
     let input = asked.map(|shape| shape.input.as_str());
-    let note = view
-        .notes
-        .iter()
-        .find(|note| note.code == SHAPE_ALIGNED && note.figures["input"].as_str() == input);
-    let requested: Option<Vec<u64>> = note.and_then(|note| {
+    let notes = view.notes.iter();
+    let notes =
+        notes.filter(|note| note.code == SHAPE_ALIGNED && note.figures["input"].as_str() == input);
+    let requested = notes.filter_map(|note| {
         let text = note.figures["requested"].as_str()?;
-        text.split('x').map(|size| size.parse().ok()).collect()
+        let dims: Option<Vec<u64>> = text.split('x').map(|size| size.parse().ok()).collect();
+        Some(last_two(&dims?))
     });
-    (
-        requested.map_or_else(|| effective.clone(), |dims| last_two(&dims)),
-        effective,
-    )
+    let mut requested: Vec<[String; 2]> = requested.collect();
+    if requested.is_empty() {
+        requested.push(effective.clone());
+    }
+    (requested, effective)
 }
 
 fn dtype(summary: &CaseSummary) -> String {

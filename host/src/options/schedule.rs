@@ -29,7 +29,7 @@ pub struct ScheduleOptions {
     #[arg(long, value_name = "N", requires = "p50_within")]
     pub max_repeats: Option<NonZeroU32>,
     /// Looks for the best case instead of measuring all, such as "max rate where p99 <= 33ms"
-    #[arg(long, value_name = "GOAL", value_parser = Goal::parse, conflicts_with = "p50_within")]
+    #[arg(long, value_name = "GOAL", value_parser = Goal::parse)]
     pub optimize: Option<Goal>,
     /// A case that failed so often is not tried again
     #[arg(long, value_name = "N", default_value_t = MAX_ATTEMPTS, value_parser = clap::value_parser!(u32).range(1..))]
@@ -43,6 +43,21 @@ pub struct ScheduleOptions {
     /// Measures the first case again after every so many repeats, to see the board drift
     #[arg(long, value_name = "N")]
     pub sentinel_every: Option<NonZeroU32>,
+}
+
+/// What a search decides by itself cannot be asked for beside it.
+pub fn no_search_beside(order: Order, within: bool, sentinel: bool) -> Result<(), String> {
+    let taken = [
+        ("order", order != Order::default()),
+        ("p50_within", within),
+        ("sentinel", sentinel),
+    ];
+    match taken.iter().find(|(_, is_asked)| *is_asked) {
+        Some((what, _)) => Err(format!(
+            "a search takes no {what}: what is measured next follows from what was measured"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// An order by name.

@@ -12,6 +12,8 @@ pub struct Answer {
     pub best: Option<(Sha256, f64)>,
     /// Cases that may be better: their conditions are not decided, or they are too close to tell.
     pub contenders: Vec<Contender>,
+    /// Cases that were measured and whose conditions surely fail.
+    pub failing: usize,
 }
 
 /// A case that more measurement might make the best.
@@ -34,6 +36,9 @@ pub fn answer(goal: &Goal, cases: &[(Sha256, CaseFigures)]) -> Answer {
     let mut scored: Vec<(Sha256, &CaseFigures, f64)> = scored.collect();
     scored.sort_by(|a, b| b.2.total_cmp(&a.2));
     let best = scored.iter().find(|(_, figures, _)| holds(figures));
+    let fails = |figures: &&CaseFigures| goal.judge(figures) == Judgement::Fails;
+    let failing = scored.iter().map(|(_, figures, _)| *figures).filter(fails);
+    let failing = failing.count();
     let mut contenders = Vec::new();
     for (key, figures, score) in &scored {
         let Some(value) = value(figures) else {
@@ -55,6 +60,7 @@ pub fn answer(goal: &Goal, cases: &[(Sha256, CaseFigures)]) -> Answer {
     Answer {
         best: best.and_then(|(key, figures, _)| Some((*key, value(figures)?))),
         contenders,
+        failing,
     }
 }
 
@@ -91,6 +97,7 @@ mod tests {
         let contenders: Vec<Sha256> = found.contenders.iter().map(|c| c.case).collect();
         assert_eq!(contenders, [key(2)]);
         assert!(found.contenders[0].needs.contains("more trials"));
+        assert_eq!(found.failing, 1);
     }
 
     #[test]

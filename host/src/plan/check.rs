@@ -7,6 +7,7 @@ use super::axes::cpu_list;
 use crate::exit::CommandError;
 use crate::model::facts::{Dim, ModelFacts, ValueKind};
 use crate::near;
+use crate::ui::units;
 
 /// Scenarios that are built.
 const SCENARIOS: [&str; 1] = ["single"];
@@ -22,6 +23,20 @@ pub fn scenario(text: &str) -> Result<Scenario, CommandError> {
         Some(near) => error.hint(format!("did you mean {near}?")),
         None => error.hint(format!("those built are {}", SCENARIOS.join(", "))),
     })
+}
+
+/// More repeats than this in one plan are a slip of the finger, and would not fit into memory much longer.
+const MOST_REPEATS: u64 = 10_000_000;
+
+/// Cases that are each measured so often must make a plan that can be laid out.
+pub fn repeats(cases: usize, each: u32) -> Result<(), CommandError> {
+    let all = (cases as u64).saturating_mul(each.into());
+    if all <= MOST_REPEATS {
+        return Ok(());
+    }
+    let cases = units::things(cases as u64, "case");
+    let what = format!("{cases} with {each} repeats each are {all} repeats");
+    Err(CommandError::usage(what).hint(format!("more than {MOST_REPEATS} are not planned")))
 }
 
 /// CPUs asked for must be CPUs the agent may use.
@@ -113,6 +128,13 @@ mod tests {
 
     fn symbol(name: &str) -> Dim {
         Dim::Symbolic(name.into())
+    }
+
+    #[test]
+    fn a_plan_that_nobody_could_lay_out_is_refused() {
+        assert!(repeats(100_000, 100).is_ok());
+        let huge = repeats(2, u32::MAX).unwrap_err();
+        assert!(huge.what.contains("8589934590 repeats"), "{huge:?}");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct QuantileFigure {
     pub value: f64,
     /// Upper bound at 99 %; none while there are too few trials for one.
     pub bound: Option<f64>,
+    /// Lower bound at 99 %, which takes far fewer trials.
+    pub floor: Option<f64>,
     /// Independent trials that the measured ones are worth at this level.
     pub n_eff: f64,
 }

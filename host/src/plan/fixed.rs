@@ -10,7 +10,7 @@ use edgedyno_shared::order::{
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::axes::case_key;
-use super::schedule::{self, Schedule, Slot};
+use super::schedule::{self, Limits as OutOfMemory, Lines, Schedule, Slot};
 use super::{Ended, Planner, Progress};
 
 /// An attempt lost with its board or link is made again this often in all.
@@ -39,8 +39,8 @@ pub struct StaticPlan {
     schedule: Schedule,
     /// First attempts, in the order in which they are measured.
     slots: Vec<Slot>,
-    /// For each case those that are smaller along an axis that running out of memory ends.
-    smaller: Vec<Vec<u32>>,
+    /// Along which nothing larger is measured once memory ran out.
+    lines: Lines,
     /// Every slot before this one has its result, whatever happens.
     first_open: usize,
 }
@@ -85,10 +85,7 @@ impl StaticPlan {
         let slots = lay_out(&cases, &conduct, &schedule);
         Self {
             run: run.clone(),
-            smaller: match schedule.stop_on_oom.is_empty() {
-                true => Vec::new(),
-                false => schedule::smaller(&cases, &schedule.stop_on_oom),
-            },
+            lines: Lines::along(&cases, &schedule.stop_on_oom),
             cases,
             conduct,
             schedule,
@@ -114,8 +111,9 @@ impl StaticPlan {
     /// Cases of which repeats were left out, how many, and why, by the order of cases.
     pub fn left_out(&self, progress: &Progress) -> Vec<(Sha256, u32, LeftOut)> {
         let mut found: Vec<Option<(u32, LeftOut)>> = vec![None; self.cases.len()];
+        let limits = self.lines.limits(progress);
         for slot in &self.slots {
-            let why = match self.state(progress, *slot) {
+            let why = match self.state(progress, &limits, *slot) {
                 State::Settled(why) => why,
                 State::Pending | State::Due(_) => Some(LeftOut::Stopped),
             };
@@ -155,12 +153,20 @@ impl StaticPlan {
             cold: self.conduct.cold,
             outputs,
             load: self.schedule.load_of(&self.cases[slot.case as usize].1),
-            telemetry: self.conduct.telemetry,
+            telemetry: self.telemetry_of(slot),
             preparation: self.conduct.preparation.clone(),
         }
     }
 
-    fn state(&self, progress: &Progress, slot: Slot) -> State {
+    fn telemetry_of(&self, slot: Slot) -> TelemetryMode {
+        let repeat = (self.cases[slot.case as usize].0, slot.repeat);
+        match self.schedule.unwatched.contains(&repeat) {
+            true => TelemetryMode::Off,
+            false => self.conduct.telemetry,
+        }
+    }
+
+    fn state(&self, progress: &Progress, limits: &OutOfMemory, slot: Slot) -> State {
         let key = self.key(slot);
         let attempts = progress.attempts(&key);
         if attempts.iter().any(|(_, how)| how.is_none()) {
@@ -179,7 +185,7 @@ impl StaticPlan {
         if self.is_known_well(progress, slot) {
             return State::Settled(None);
         }
-        if let Some(why) = self.given_up(progress, slot, &key) {
+        if let Some(why) = self.given_up(progress, limits, slot, &key) {
             return State::Settled(Some(why));
         }
         let highest = attempts.iter().map(|(attempt, _)| attempt + 1).max();
@@ -197,24 +203,20 @@ impl StaticPlan {
         is_extra && half_width.is_some_and(|half| half <= within.share)
     }
 
-    fn given_up(&self, progress: &Progress, slot: Slot, key: &OrderKey) -> Option<LeftOut> {
+    fn given_up(
+        &self,
+        progress: &Progress,
+        limits: &OutOfMemory,
+        slot: Slot,
+        key: &OrderKey,
+    ) -> Option<LeftOut> {
         let failed = |how| matches!(how, Ended::Failed | Ended::OutOfMemory);
         let most = self.schedule.max_attempts.unwrap_or(u32::MAX) as usize;
         if progress.count(key, failed) >= most {
             return Some(LeftOut::Failing);
         }
-        let smaller = self.smaller.get(slot.case as usize)?;
-        let ran_out = smaller
-            .iter()
-            .map(|at| self.cases[*at as usize].0)
-            .find(|case| {
-                let key = OrderKey {
-                    case: *case,
-                    ..key.clone()
-                };
-                progress.count(&key, |how| how == Ended::OutOfMemory) > 0
-            });
-        ran_out.map(LeftOut::LargerThan)
+        let smaller = self.lines.beyond(limits, slot.case as usize)?;
+        Some(LeftOut::LargerThan(self.cases[smaller as usize].0))
     }
 
     fn rounds(&self) -> u32 {
@@ -257,13 +259,14 @@ impl Planner for StaticPlan {
         if budget.is_some_and(|budget| progress.elapsed >= budget) {
             return Vec::new();
         }
+        let limits = self.lines.limits(progress);
         let mut orders = Vec::new();
         let mut all_settled = true;
         for at in self.first_open..self.slots.len() {
             if orders.len() >= progress.room {
                 break;
             }
-            match self.state(progress, self.slots[at]) {
+            match self.state(progress, &limits, self.slots[at]) {
                 State::Settled(_) if all_settled => self.first_open = at + 1,
                 State::Settled(_) => {}
                 State::Pending => all_settled = false,

@@ -44,6 +44,8 @@ pub trait Planner {
 pub struct Progress {
     ended: BTreeMap<OrderKey, Ended>,
     pending: BTreeSet<OrderKey>,
+    /// Cases of which an attempt ran out of memory.
+    out_of_memory: BTreeSet<Sha256>,
     /// By case; kept only for a planner that needs them.
     figures: BTreeMap<Sha256, CaseFigures>,
     /// Orders that may be queued now.
@@ -82,6 +84,9 @@ impl Progress {
     /// An attempt that has its row.
     pub fn end(&mut self, key: OrderKey, how: Ended) {
         self.pending.remove(&key);
+        if how == Ended::OutOfMemory {
+            self.out_of_memory.insert(key.case);
+        }
         self.ended.insert(key, how);
     }
 
@@ -105,6 +110,10 @@ impl Progress {
 
     pub fn figures(&self, case: Sha256) -> Option<&CaseFigures> {
         self.figures.get(&case)
+    }
+
+    pub fn out_of_memory(&self) -> &BTreeSet<Sha256> {
+        &self.out_of_memory
     }
 
     pub fn pending(&self) -> &BTreeSet<OrderKey> {

@@ -13,7 +13,7 @@ use edgedyno_shared::order::{OrderKey, Pass, RepeatOrder};
 use super::axes::axes;
 use super::fixed::Conduct;
 use super::goal::{Goal, Judgement};
-use super::schedule::Schedule;
+use super::schedule::{Lines, Schedule};
 use super::shuffle::shuffle;
 use super::{Ended, Planner, Progress};
 
@@ -36,6 +36,8 @@ pub struct OptimizePlan {
     goal: Goal,
     /// Cases that differ in threads or streams only, fewest first.
     lines: Vec<Vec<usize>>,
+    /// Along which nothing larger is measured once memory ran out.
+    memory: Lines,
 }
 
 /// Where a case stands in the search.
@@ -50,6 +52,8 @@ pub enum Standing {
     WorseThan(Sha256),
     /// It failed as often as it may.
     Broken,
+    /// This case, which is smaller, ran out of memory.
+    LargerThan(Sha256),
 }
 
 impl OptimizePlan {
@@ -63,6 +67,7 @@ impl OptimizePlan {
         Self {
             run: run.clone(),
             lines: lines(&cases),
+            memory: Lines::along(&cases, &schedule.stop_on_oom),
             cases,
             conduct,
             schedule,
@@ -73,8 +78,12 @@ impl OptimizePlan {
     /// Where every case stands, in the order of cases.
     pub fn standings(&self, progress: &Progress) -> Vec<(Sha256, Standing)> {
         let mut found = vec![Standing::Open; self.cases.len()];
+        let limits = self.memory.limits(progress);
         for (at, standing) in found.iter_mut().enumerate() {
-            *standing = self.standing(progress, at);
+            *standing = match self.memory.beyond(&limits, at) {
+                Some(smaller) => Standing::LargerThan(self.cases[smaller as usize].0),
+                None => self.standing(progress, at),
+            };
         }
         for line in &self.lines {
             for past in &line[self.reached(progress, line)..] {
@@ -317,6 +326,30 @@ mod tests {
             saturating,
         );
         assert_eq!(ran.iter().filter(|threads| **threads == 1).count(), 1);
+    }
+
+    #[test]
+    fn what_is_larger_than_a_case_out_of_memory_is_not_searched() {
+        let batch = |batch: u32| {
+            let mut case = case(1);
+            case.batch = Some(batch);
+            (case_key(&case), case)
+        };
+        let schedule = Schedule {
+            stop_on_oom: vec!["batch".into()],
+            max_attempts: Some(2),
+            ..Schedule::default()
+        };
+        let cases: Vec<(Sha256, Case)> = [1, 2, 4].map(batch).into();
+        let keys: Vec<Sha256> = cases.iter().map(|(key, _)| *key).collect();
+        let goal = Goal::parse("max rate").unwrap();
+        let plan = OptimizePlan::new(&RunId("r".into()), cases, conduct(2, 1), schedule, goal);
+        let mut progress = Progress::default();
+        progress.end(plan.key(1, 0), Ended::OutOfMemory);
+        let standings = plan.standings(&progress);
+        assert_eq!(standings[0].1, Standing::Open);
+        assert_eq!(standings[1].1, Standing::Open, "one failure of two");
+        assert_eq!(standings[2].1, Standing::LargerThan(keys[1]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How the repeats of a plan follow each other, and what ends a case before its last repeat.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use edgedyno_shared::case::Case;
@@ -8,6 +8,7 @@ use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::load::Load;
 use edgedyno_shared::units::Nanos;
 
+use super::Progress;
 use super::axes::axes;
 use super::condition::{Ceilings, Condition, SETTLE};
 use super::shuffle::shuffle;
@@ -33,6 +34,8 @@ pub struct Schedule {
     pub ceilings: Ceilings,
     /// How long a load runs before warm-up begins; none takes the usual time.
     pub settle: Option<Nanos>,
+    /// Repeats of cases during which the board is not watched, whatever the conduct says.
+    pub unwatched: BTreeSet<(Sha256, u32)>,
 }
 
 impl Schedule {
@@ -145,28 +148,72 @@ pub(super) fn watch(slots: Vec<Slot>, sentinel: u32, every: u32, repeat: u32) ->
 /// Names and values of axes.
 type Axes = Vec<(String, String)>;
 
-/// For each case, those that differ from it in one of `along` only and are smaller there.
-pub(super) fn smaller(cases: &[(Sha256, Case)], along: &[String]) -> Vec<Vec<u32>> {
-    let mut out = vec![Vec::new(); cases.len()];
-    for axis in along {
-        let mut lines: BTreeMap<Axes, Vec<(f64, u32)>> = BTreeMap::new();
-        for (number, (_, case)) in (0..).zip(cases) {
-            let mut others = axes(case);
-            let Some(at) = others.iter().position(|(name, _)| name == axis) else {
-                continue;
-            };
-            let (_, value) = others.remove(at);
-            let size = size(&value).unwrap_or(f64::from(number));
-            lines.entry(others).or_default().push((size, number));
+/// Cases along axes that running out of memory ends.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lines {
+    /// For each case the lines it lies on, and how large it is there. Cases of one line differ in one axis.
+    of_case: Vec<Vec<(u32, f64)>>,
+    numbers: HashMap<Sha256, u32>,
+}
+
+/// Where memory ran out first on each line, and for which case.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Limits(HashMap<u32, (f64, u32)>);
+
+impl Lines {
+    pub(super) fn along(cases: &[(Sha256, Case)], along: &[String]) -> Self {
+        if along.is_empty() {
+            return Self::default();
         }
-        for line in lines.values() {
-            for (size, number) in line {
-                let below = line.iter().filter(|(other, _)| other < size);
-                out[*number as usize].extend(below.map(|(_, other)| *other));
+        let mut of_case = vec![Vec::new(); cases.len()];
+        let mut lines: BTreeMap<(&str, Axes), u32> = BTreeMap::new();
+        for (number, (_, case)) in (0..).zip(cases) {
+            for axis in along {
+                let mut others = axes(case);
+                let Some(at) = others.iter().position(|(name, _)| name == axis) else {
+                    continue;
+                };
+                let (_, value) = others.remove(at);
+                let next = lines.len() as u32;
+                let line = *lines.entry((axis, others)).or_insert(next);
+                let size = size(&value).unwrap_or(f64::from(number));
+                of_case[number as usize].push((line, size));
             }
         }
+        let keys = cases.iter().map(|(key, _)| *key);
+        Self {
+            of_case,
+            numbers: keys.zip(0..).collect(),
+        }
     }
-    out
+
+    pub(super) fn limits(&self, progress: &Progress) -> Limits {
+        let mut limits = Limits::default();
+        if self.of_case.is_empty() {
+            return limits;
+        }
+        for case in progress.out_of_memory() {
+            let Some(number) = self.numbers.get(case) else {
+                continue;
+            };
+            for (line, size) in &self.of_case[*number as usize] {
+                let first = limits.0.entry(*line).or_insert((*size, *number));
+                if *size < first.0 {
+                    *first = (*size, *number);
+                }
+            }
+        }
+        limits
+    }
+
+    /// The smaller case that ran out of memory, if one did.
+    pub(super) fn beyond(&self, limits: &Limits, case: usize) -> Option<u32> {
+        let lines = self.of_case.get(case)?;
+        lines.iter().find_map(|(line, size)| {
+            let (limit, ran_out) = limits.0.get(line)?;
+            (limit < size).then_some(*ran_out)
+        })
+    }
 }
 
 /// How large a value of an axis is: a number, or the product of dimensions.
@@ -177,8 +224,11 @@ pub fn size(value: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::ids::RunId;
+    use edgedyno_shared::order::{OrderKey, Pass};
     use proptest::prelude::*;
 
+    use super::super::Ended;
     use super::super::fixed::tests::case;
     use super::*;
 
@@ -225,17 +275,43 @@ mod tests {
         assert_eq!(pairs(&slots), expected);
     }
 
-    #[test]
-    fn smaller_cases_differ_in_that_axis_only_and_by_size_not_by_place() {
-        let mut cases: Vec<(Sha256, Case)> = Vec::new();
-        for (number, (threads, batch)) in [(1, 8), (1, 2), (2, 8), (1, 16)].into_iter().enumerate()
-        {
-            let mut case = case(threads);
-            case.batch = Some(batch);
-            cases.push((Sha256([number as u8; 32]), case));
+    /// Cases by threads and batch; for each the case that ends it when `ran_out` ran out of memory.
+    fn beyond(sizes: &[(u32, u32)], ran_out: &[usize]) -> Vec<Option<u32>> {
+        let key = |number: usize| Sha256([number as u8; 32]);
+        let cases: Vec<(Sha256, Case)> = sizes
+            .iter()
+            .enumerate()
+            .map(|(number, (threads, batch))| {
+                let mut case = case(*threads);
+                case.batch = Some(*batch);
+                (key(number), case)
+            })
+            .collect();
+        let mut progress = Progress::default();
+        for number in ran_out {
+            let key = OrderKey {
+                run: RunId("r".into()),
+                case: key(*number),
+                repeat: 0,
+                attempt: 0,
+                pass: Pass::Honest,
+            };
+            progress.end(key, Ended::OutOfMemory);
         }
-        let found = smaller(&cases, &["batch".into()]);
-        assert_eq!(found, [vec![1], vec![], vec![], vec![0, 1]]);
+        let lines = Lines::along(&cases, &["batch".into()]);
+        let limits = lines.limits(&progress);
+        let all = 0..cases.len();
+        all.map(|case| lines.beyond(&limits, case)).collect()
+    }
+
+    #[test]
+    fn what_is_larger_differs_in_that_axis_only_and_by_size_not_by_place() {
+        let sizes = [(1, 8), (1, 2), (2, 8), (1, 16)];
+        assert_eq!(beyond(&sizes, &[]), [None; 4]);
+        assert_eq!(beyond(&sizes, &[1]), [Some(1), None, None, Some(1)]);
+        assert_eq!(beyond(&sizes, &[0]), [None, None, None, Some(0)]);
+        assert_eq!(beyond(&sizes, &[0, 1]), [Some(1), None, None, Some(1)]);
+        assert_eq!(beyond(&sizes, &[2]), [None; 4]);
         assert_eq!(size("1x3x20"), Some(60.0));
         assert_eq!(size("fast"), None);
     }

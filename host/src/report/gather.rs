@@ -98,15 +98,13 @@ pub fn gather(
         });
     }
     let run = source.run()?;
-    let is_paired = run.plan["order"]
-        .as_str()
-        .is_none_or(|order| order == Order::Interleaved.name());
+    let order = run.plan["order"].as_str().and_then(Order::from_name);
     let summaries: Vec<CaseSummary> = parts.iter().map(|part| part.summary.clone()).collect();
     Ok(Chapter {
         name: name.to_owned(),
         best: match summaries.len() {
             0 | 1 => Vec::new(),
-            _ => best(&summaries, is_paired),
+            _ => best(&summaries, order.unwrap_or_default()),
         },
         figures: of_run(&parts),
         not_drawn: parts.len().saturating_sub(MOST_DRAWN),

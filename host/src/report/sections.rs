@@ -265,6 +265,7 @@ fn sureness(best: &Best, label: impl Fn(edgedyno_shared::ids::Sha256) -> String)
     match &best.sureness {
         Sureness::Alone => "the only case".into(),
         Sureness::Sure => "better than all others (95 %)".into(),
+        Sureness::FewTrials => "too few independent trials to tell".into(),
         Sureness::Unknown => "too few repeats, or one value a case: nothing to tell by".into(),
         Sureness::Undecided(keys) => {
             let named: Vec<String> = keys.iter().take(3).map(|key| label(*key)).collect();

@@ -75,15 +75,21 @@ impl Store {
     }
 
     /// Runs that have a case of each key, the newest first.
-    pub fn runs_by_case(&self) -> Result<BTreeMap<Sha256, Vec<RunId>>> {
+    pub fn runs_by_case(&self) -> Result<BTreeMap<Sha256, Vec<(RunId, i64)>>> {
         let pairs = self.list(
             "read which run has which case",
-            "SELECT cases.case_key, cases.run_id FROM cases JOIN runs ON runs.id = cases.run_id
+            "SELECT cases.case_key, cases.run_id, runs.created_unix_ns
+             FROM cases JOIN runs ON runs.id = cases.run_id
              ORDER BY runs.created_unix_ns DESC, runs.id DESC",
             [],
-            |row| Ok((parsed::<Sha256, _>(row, 0)?, RunId(row.get(1)?))),
+            |row| {
+                Ok((
+                    parsed::<Sha256, _>(row, 0)?,
+                    (RunId(row.get(1)?), row.get(2)?),
+                ))
+            },
         )?;
-        let mut by_case: BTreeMap<Sha256, Vec<RunId>> = BTreeMap::new();
+        let mut by_case: BTreeMap<Sha256, Vec<(RunId, i64)>> = BTreeMap::new();
         for (key, run) in pairs {
             by_case.entry(key).or_default().push(run);
         }

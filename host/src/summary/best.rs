@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::CaseSummary;
 use crate::findings::sweep::WRONG_OUTPUTS;
-use crate::stats::interval::{self, student_t};
-use crate::stats::mean::{arithmetic, deviation, logarithms};
+use crate::plan::schedule::Order;
+use crate::stats::ratio::LogRatio;
+use crate::stats::session::SessionSpread;
 
 /// Error rate of all comparisons of one best case together.
 const ALPHA: f64 = 0.05;
@@ -32,6 +33,8 @@ pub struct Best {
     pub case: Sha256,
     /// Nanoseconds, trials or items for each second, or bytes.
     pub value: f64,
+    /// Whether there are independent trials enough to claim it.
+    pub enough: bool,
     /// Cases that it was compared with.
     pub others: usize,
     /// The second best and by what ratio the best is better: above 1 always.
@@ -50,6 +53,8 @@ pub enum Sureness {
     Undecided(Vec<Sha256>),
     /// The metric has one value a case, or there is one repeat only.
     Unknown,
+    /// There are too few independent trials for the percentile.
+    FewTrials,
 }
 
 impl Metric {
@@ -81,6 +86,16 @@ impl Metric {
         }
     }
 
+    /// Whether a percentile may be claimed; other metrics always may.
+    fn is_enough(self, summary: &CaseSummary) -> bool {
+        let distribution = summary.latency.as_ref().map(|latency| latency.distribution);
+        distribution.is_some_and(|distribution| match self {
+            Self::P50 => distribution.p50.enough,
+            Self::P99 => distribution.p99.enough,
+            Self::Rate | Self::Items | Self::Memory => true,
+        })
+    }
+
     /// By repeat, the value of each that counts.
     fn by_repeat(self, summary: &CaseSummary) -> Vec<(u32, f64)> {
         let counting = summary.repeats.iter().filter(|repeat| repeat.counts);
@@ -103,8 +118,8 @@ impl Metric {
 
 /// The best case of each model by each metric; cases without a result or with wrong outputs are none.
 ///
-/// `is_paired`: repeats of one number were measured in one round, close in time.
-pub fn best(cases: &[CaseSummary], is_paired: bool) -> Vec<Best> {
+/// The order says what repeats of two cases share: a round, the whole time of the sweep, or nothing.
+pub fn best(cases: &[CaseSummary], order: Order) -> Vec<Best> {
     let right = |summary: &&CaseSummary| {
         let is_wrong = summary.findings.iter().any(|f| f.code == WRONG_OUTPUTS);
         summary.latency.is_some() && !is_wrong
@@ -120,14 +135,14 @@ pub fn best(cases: &[CaseSummary], is_paired: bool) -> Vec<Best> {
         let batches: BTreeSet<_> = of_model.iter().map(|c| c.case.batch).collect();
         for metric in Metric::ALL {
             if metric != Metric::Items || batches.len() > 1 {
-                found.extend(best_by(metric, &of_model, is_paired));
+                found.extend(best_by(metric, &of_model, order));
             }
         }
     }
     found
 }
 
-fn best_by(metric: Metric, cases: &[&CaseSummary], is_paired: bool) -> Option<Best> {
+fn best_by(metric: Metric, cases: &[&CaseSummary], order: Order) -> Option<Best> {
     let valued = |case: &&CaseSummary| metric.value(case).filter(|value| *value > 0.0);
     let mut ranked: Vec<(f64, &CaseSummary)> = cases
         .iter()
@@ -150,31 +165,30 @@ fn best_by(metric: Metric, cases: &[&CaseSummary], is_paired: bool) -> Option<Be
         model: case.case.model.name.clone(),
         case: case.key,
         value: *value,
+        enough: metric.is_enough(case),
         others: others.len(),
         next,
-        sureness: sureness(metric, case, &others, is_paired),
+        sureness: sureness(metric, case, &others, order),
     })
 }
 
 /// Holds the best against every other; the level is shared out over the comparisons (Bonferroni), since
 /// the best of many was picked for being the best.
-fn sureness(
-    metric: Metric,
-    best: &CaseSummary,
-    others: &[&CaseSummary],
-    is_paired: bool,
-) -> Sureness {
+fn sureness(metric: Metric, best: &CaseSummary, others: &[&CaseSummary], order: Order) -> Sureness {
     if others.is_empty() {
         return Sureness::Alone;
+    }
+    if !metric.is_enough(best) {
+        return Sureness::FewTrials;
     }
     let level = 1.0 - ALPHA / others.len() as f64;
     let own = metric.by_repeat(best);
     let mut undecided = Vec::new();
     let mut known = false;
     for other in others {
-        let found = least_ratio(metric, &own, &metric.by_repeat(other), is_paired, level);
+        let found = least_ratio(metric, &own, &metric.by_repeat(other), order, level);
         known |= found.is_some();
-        if !found.is_some_and(|low| low > 1.0) {
+        if !metric.is_enough(other) || !found.is_some_and(|low| low > 1.0) {
             undecided.push(other.key);
         }
     }
@@ -186,47 +200,44 @@ fn sureness(
 }
 
 /// The lower end of the interval of how many times better one case is than another.
+///
+/// Cases that took turns are paired by round, those shuffled together are two groups. Cases measured one
+/// after the other do not share their time: a board that became slower meanwhile looks like a slower case,
+/// so what two sessions differ by is in the interval, as in a comparison of separate runs.
 fn least_ratio(
     metric: Metric,
     own: &[(u32, f64)],
     other: &[(u32, f64)],
-    is_paired: bool,
+    order: Order,
     level: f64,
 ) -> Option<f64> {
-    let better = |own: f64, other: f64| match metric.more_is_better() {
-        true => own / other,
-        false => other / own,
+    let (values, others): (Vec<f64>, Vec<f64>) = match order {
+        Order::Interleaved => {
+            let pairs = own.iter().filter_map(|(repeat, value)| {
+                let (_, other) = other.iter().find(|(number, _)| number == repeat)?;
+                Some((*value, *other))
+            });
+            pairs.unzip()
+        }
+        Order::Random | Order::Blocked => {
+            let values = |all: &[(u32, f64)]| all.iter().map(|(_, value)| *value).collect();
+            (values(own), values(other))
+        }
     };
-    if is_paired {
-        let pairs = own.iter().filter_map(|(repeat, value)| {
-            let (_, other) = other.iter().find(|(number, _)| number == repeat)?;
-            Some(better(*value, *other))
-        });
-        let ratios: Vec<f64> = pairs.collect();
-        return interval::over_repeats(&ratios, level).map(|estimate| estimate.low);
-    }
-    let values = |all: &[(u32, f64)]| all.iter().map(|(_, value)| *value).collect::<Vec<_>>();
-    let difference = welch(&values(own), &values(other), level)?;
-    let low = match metric.more_is_better() {
-        true => difference.0,
-        false => -difference.1,
+    let (worse, better) = match metric.more_is_better() {
+        true => (others, values),
+        false => (values, others),
     };
-    Some(low.exp())
-}
-
-/// Interval of the difference of mean logarithms, variances not assumed equal (Welch 1947).
-fn welch(a: &[f64], b: &[f64], level: f64) -> Option<(f64, f64)> {
-    let (a, b) = (logarithms(a)?, logarithms(b)?);
-    let variance = |logs: &[f64]| Some(deviation(logs)?.powi(2) / logs.len() as f64);
-    let (va, vb) = (variance(&a)?, variance(&b)?);
-    let difference = arithmetic(&a)? - arithmetic(&b)?;
-    if va + vb == 0.0 {
-        return Some((difference, difference));
+    let ratio = match order {
+        Order::Interleaved => LogRatio::paired(&worse, &better)?,
+        Order::Random | Order::Blocked => LogRatio::welch(&worse, &better)?,
+    };
+    let mut margin = ratio.half_width(level)?;
+    if order == Order::Blocked {
+        let unknown = SessionSpread::Unknown { sessions: 0 };
+        margin = margin.max(unknown.half_width(level)?);
     }
-    let of = |v: f64, n: usize| v.powi(2) / (n - 1) as f64;
-    let degrees = (va + vb).powi(2) / (of(va, a.len()) + of(vb, b.len()));
-    let margin = student_t(degrees, level)? * (va + vb).sqrt();
-    Some((difference - margin, difference + margin))
+    Some((ratio.point - margin).exp())
 }
 
 impl Best {
@@ -238,13 +249,14 @@ impl Best {
         let (sure, undecided) = match &self.sureness {
             Sureness::Alone | Sureness::Sure => (Some(true), Vec::new()),
             Sureness::Undecided(keys) => (Some(false), keys.clone()),
-            Sureness::Unknown => (None, Vec::new()),
+            Sureness::Unknown | Sureness::FewTrials => (None, Vec::new()),
         };
         json!({
             "metric": self.metric.name(),
             "model": self.model,
             "case": self.case.to_string(),
             "value": value,
+            "enough": self.enough,
             "others_count": self.others,
             "next_case": self.next.map(|(case, _)| case.to_string()),
             "next_ratio": self.next.map(|(_, ratio)| ratio),
@@ -267,9 +279,10 @@ mod tests {
         // The board becomes 10 % slower each round; one case is 5 % slower than the other throughout.
         let own = by_repeat(&[100.0, 110.0, 121.0]);
         let other = by_repeat(&[105.0, 115.6, 127.0]);
-        let paired = least_ratio(Metric::P50, &own, &other, true, 0.95).unwrap();
+        let least = |order| least_ratio(Metric::P50, &own, &other, order, 0.95).unwrap();
+        let paired = least(Order::Interleaved);
         assert!(paired > 1.04, "{paired}");
-        let unpaired = least_ratio(Metric::P50, &own, &other, false, 0.95).unwrap();
+        let unpaired = least(Order::Random);
         assert!(unpaired < 1.0, "{unpaired}");
     }
 
@@ -277,31 +290,43 @@ mod tests {
     fn a_rate_is_better_when_it_is_higher() {
         let own = by_repeat(&[200.0, 202.0, 198.0]);
         let other = by_repeat(&[100.0, 101.0, 99.0]);
-        let low = least_ratio(Metric::Rate, &own, &other, true, 0.95).unwrap();
-        assert!((1.9..=2.0).contains(&low), "{low}");
-        let low = least_ratio(Metric::Rate, &own, &other, false, 0.95).unwrap();
-        assert!((1.9..=2.0).contains(&low), "{low}");
+        for order in Order::ALL {
+            let low = least_ratio(Metric::Rate, &own, &other, order, 0.95).unwrap();
+            assert!((1.9..=2.0).contains(&low), "{low}");
+        }
+    }
+
+    /// Two cases 1 % apart, each with next to no noise of its own.
+    #[test]
+    fn cases_measured_one_after_the_other_are_as_far_apart_as_sessions_at_least() {
+        let own = by_repeat(&[100.0, 100.01, 99.99]);
+        let other = by_repeat(&[101.0, 101.01, 100.99]);
+        let least = |order| least_ratio(Metric::P50, &own, &other, order, 0.95).unwrap();
+        assert!(least(Order::Random) > 1.009);
+        // 1.01 / 1.03: what is not known of sessions is taken as 3 %.
+        let blocked = least(Order::Blocked);
+        assert!((blocked - 1.01 / 1.03).abs() < 1e-6, "{blocked}");
     }
 
     #[test]
     fn one_repeat_tells_nothing() {
         let one = by_repeat(&[100.0]);
-        assert_eq!(least_ratio(Metric::P50, &one, &one, true, 0.95), None);
-        assert_eq!(least_ratio(Metric::P50, &one, &one, false, 0.95), None);
+        for order in Order::ALL {
+            assert_eq!(least_ratio(Metric::P50, &one, &one, order, 0.95), None);
+        }
     }
 
     #[test]
-    fn the_interval_of_welch_matches_a_hand_worked_one() {
-        // Logs 0, 1, 2 and 0, 0.5, 1: variances of the means 1/3 and 1/12, difference 0.5,
-        // degrees (5/12)² / (1/18 + 1/288) = 2.9412, t = 3.2141 (R: qt(0.975, 50/17)).
-        let a: Vec<f64> = [0.0_f64, 1.0, 2.0].iter().map(|x| x.exp()).collect();
-        let b: Vec<f64> = [0.0_f64, 0.5, 1.0].iter().map(|x| x.exp()).collect();
-        let (low, high) = welch(&a, &b, 0.95).unwrap();
-        assert!(((low + high) / 2.0 - 0.5).abs() < 1e-9);
-        let margin = (high - low) / 2.0;
-        assert!(
-            (margin / (5.0_f64 / 12.0).sqrt() - 3.214).abs() < 0.01,
-            "{margin}"
-        );
+    fn a_percentile_without_the_trials_for_it_makes_no_case_surely_the_best() {
+        use super::super::tests::summary_of;
+        // Each case: three repeats of 30 trials, ten times as slow as the one before.
+        let cases: Vec<CaseSummary> = [1, 10]
+            .map(|ms| summary_of(&[ms, ms, ms].map(|ms| vec![ms * 1_000_000; 30])))
+            .into();
+        let found = best(&cases, Order::Interleaved);
+        let of = |metric| found.iter().find(|b| b.metric == metric).unwrap();
+        assert_eq!(of(Metric::P50).sureness, Sureness::Sure);
+        assert_eq!(of(Metric::P99).sureness, Sureness::FewTrials);
+        assert!(of(Metric::P50).enough && !of(Metric::P99).enough);
     }
 }

@@ -1,5 +1,8 @@
 //! The board a result holds for, and a fingerprint to compare it by.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
 use crate::store::rows::FactRow;
@@ -28,7 +31,8 @@ pub struct Environment {
     pub memory_bytes: Option<u64>,
     pub agent_version: Option<String>,
     pub agent_build: Option<String>,
-    pub facts: Vec<FactRow>,
+    /// Shared between cases where many are summarised at once: most of it is the same for all of a board.
+    pub facts: Vec<Arc<FactRow>>,
     /// First twelve hex digits of the SHA-256 over lasting facts and the runtime's hash.
     pub fingerprint: Option<String>,
 }
@@ -38,8 +42,8 @@ impl Environment {
         let latest = view.telling().last();
         let start = latest.and_then(|repeat| repeat.row.start.as_ref());
         let device = view.device.as_ref();
-        let facts = start.map(|start| start.environment.clone());
-        let facts = facts.or_else(|| device.map(|device| device.facts.clone()));
+        let facts = start.map(|start| &start.environment);
+        let facts = facts.or_else(|| device.map(|device| &device.facts));
         let runtime = latest.and_then(|repeat| repeat.row.runtime.as_ref());
         let runtime = runtime
             .and_then(|runtime| runtime.sha256.as_ref())
@@ -53,8 +57,18 @@ impl Environment {
             memory_bytes: device.and_then(|d| d.memory_total_bytes),
             agent_version: device.map(|d| d.agent_version.clone()),
             agent_build: start.map(|start| start.build.clone()),
-            fingerprint: facts.as_ref().map(|facts| fingerprint(facts, runtime)),
-            facts: facts.unwrap_or_default(),
+            fingerprint: facts.map(|facts| fingerprint(facts, runtime)),
+            facts: facts.into_iter().flatten().cloned().map(Arc::new).collect(),
+        }
+    }
+
+    /// Takes facts that are known already in place of its own equal ones.
+    pub fn share(&mut self, known: &mut HashSet<Arc<FactRow>>) {
+        for fact in &mut self.facts {
+            match known.get(fact) {
+                Some(same) => *fact = same.clone(),
+                None => drop(known.insert(fact.clone())),
+            }
         }
     }
 

@@ -54,7 +54,7 @@ pub fn case_json(summary: &CaseSummary) -> Value {
         "runtime": summary.runtime,
         "outputs": summary.outputs,
         "tenants": summary.tenants,
-        "environment": summary.environment.facts,
+        "environment": summary.environment.facts.iter().map(|fact| &**fact).collect::<Vec<_>>(),
         "not_watched": summary.board.missing.iter().map(missing).collect::<Vec<_>>(),
         "failures": summary.failures.iter().map(failure).collect::<Vec<_>>(),
         "findings": summary.findings.iter().map(crate::findings::Finding::to_json).collect::<Vec<_>>(),

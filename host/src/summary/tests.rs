@@ -33,6 +33,16 @@ pub(crate) fn view(store: &Store) -> CaseView {
     CaseView::read(store, &run_id("a"), CASE).unwrap()
 }
 
+/// A case with these measured trials, repeat by repeat.
+pub(crate) fn summary_of(repeats: &[Vec<i64>]) -> CaseSummary {
+    let (_dir, mut store) = new_store();
+    add_run(&store, "a");
+    for (n, trials) in (0..).zip(repeats) {
+        deliver(&mut store, key("a", n, 0), &repeat(trials)).unwrap();
+    }
+    summarise(&view(&store))
+}
+
 /// A view of one case whose only repeat has these records.
 pub(crate) fn view_of(records: &[Record]) -> CaseView {
     let (_dir, mut store) = new_store();
@@ -216,4 +226,21 @@ fn failed_trials_are_counted_and_left_out() {
     assert_eq!((trials.failed, trials.corrupt), (1, 1));
     assert_eq!(trials.window.unwrap().length_ns(), 9 * MS);
     assert_eq!(sample::trials(&[]).len() as u64 + 3, trials.all);
+}
+
+#[test]
+fn equal_facts_of_several_cases_are_kept_once() {
+    let (_dir, store) = hand_worked();
+    let mut known = std::collections::HashSet::new();
+    let mut share = || {
+        let mut summary = summarise(&view(&store));
+        let before = summary.environment.clone();
+        summary.environment.share(&mut known);
+        assert_eq!(summary.environment, before, "what is shared is equal");
+        summary.environment.facts
+    };
+    let (one, other) = (share(), share());
+    assert!(!one.is_empty());
+    let pairs = one.iter().zip(&other);
+    assert!(pairs.into_iter().all(|(a, b)| Arc::ptr_eq(a, b)));
 }

@@ -6,7 +6,7 @@ use super::compare::label::wrapped;
 use super::table::{Table, WIDTH};
 use super::units;
 use crate::compare::report::Comparison;
-use crate::selfcheck::{Detours, Sight, Timer};
+use crate::selfcheck::{Detours, MOST_PERTURBATION, Perturbation, Promise, Sight, Timer};
 
 /// Everything that was looked at; what could not be is none.
 #[derive(Debug, Clone)]
@@ -21,12 +21,15 @@ pub struct Report {
     pub detours: Option<Detours>,
     pub stream_ns_per_trial: Option<f64>,
     pub tool_cpu_share: Option<f64>,
+    pub perturbation: Option<Perturbation>,
+    /// CPU time of the threads that watch, by their own count.
+    pub sampler_cpu_share: Option<f64>,
     pub sight: Option<Sight>,
     pub comparison: Option<Comparison>,
 }
 
 /// What a released agent cannot look at, and who does.
-const NOT_HERE: [(&str, &str); 3] = [
+const NOT_HERE: [(&str, &str); 2] = [
     (
         "allocations in the window",
         "the agent counts none of its own calls; the test agent/tests/window.rs does, and they are 0",
@@ -35,7 +38,6 @@ const NOT_HERE: [(&str, &str); 3] = [
         "system calls in the window",
         "counting them takes a tracer; the test agent/tests/window.rs runs one, and they are 0",
     ),
-    ("perturbation by the sampler", "this version has no sampler"),
 ];
 
 pub fn text(report: &Report) -> String {
@@ -47,6 +49,7 @@ pub fn text(report: &Report) -> String {
             detours,
         ),
         sight(report),
+        perturbation(report),
         not_here(report),
     ];
     parts.join("\n\n")
@@ -146,6 +149,48 @@ fn sight(report: &Report) -> String {
     lines.join("\n")
 }
 
+fn perturbation(report: &Report) -> String {
+    let Some(found) = &report.perturbation else {
+        return "watching the board: not measured here: too few rounds came through".into();
+    };
+    let change = |ratio: f64| format!("{:+.2} %", (ratio - 1.0) * 100.0);
+    let mut table = Table::new()
+        .text("what watching the board does to p50")
+        .figure("")
+        .text("95 % interval");
+    for (name, estimate) in [
+        ("watched against not watched", &found.ratio),
+        ("watched against watched", &found.control),
+    ] {
+        let interval = format!("{} to {}", change(estimate.low), change(estimate.high));
+        table.row([name.to_owned(), change(estimate.point), interval]);
+    }
+    let limit = units::percent(MOST_PERTURBATION);
+    let said = match found.promise() {
+        Promise::Kept => format!("less than {limit}: met"),
+        Promise::NotShown => format!(
+            "less than {limit}: not shown on this machine: equals differ by as much; more --repeat \
+             narrows both"
+        ),
+        Promise::Broken => format!(
+            "less than {limit}: NOT met: measure with --telemetry off where that matters, and look at \
+             the findings of this run"
+        ),
+    };
+    let watching = format!(
+        "{} rounds on {}; the threads that watch used {} of a CPU",
+        found.rounds,
+        report.runtime,
+        units::percent(report.sampler_cpu_share),
+    );
+    [
+        table.render(),
+        wrapped(&said, usize::from(WIDTH), 2),
+        watching,
+    ]
+    .join("\n")
+}
+
 /// Two digits: a figure like this is not known to four.
 fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -196,6 +241,19 @@ impl Report {
                 "repeats": pairs, "share": share,
             })).collect::<Vec<_>>()),
             "visible_here_share": self.sight.as_ref().and_then(Sight::here),
+            "sampler_cpu_share": self.sampler_cpu_share,
+            "perturbation": self.perturbation.as_ref().map(|found| json!({
+                "ratio": found.ratio.point,
+                "low": found.ratio.low,
+                "high": found.ratio.high,
+                "control_ratio": found.control.point,
+                "control_low": found.control.low,
+                "control_high": found.control.high,
+                "level": found.ratio.level,
+                "rounds_count": found.rounds,
+                "limit_share": MOST_PERTURBATION,
+                "outcome": found.promise().name(),
+            })),
             "not_measured": NOT_HERE.iter().map(|(what, why)| json!({ "what": what, "why": why }))
                 .collect::<Vec<_>>(),
         })

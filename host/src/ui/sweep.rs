@@ -94,9 +94,9 @@ impl Expected {
 pub fn plan(plan: &Plan<'_>) -> String {
     let mut sections = vec![listed(plan)];
     let counted = format!(
-        "{} cases, {} repeats{}",
-        units::count(plan.cases.len() as u64),
-        units::count(plan.order.len() as u64),
+        "{}, {}{}",
+        units::things(plan.cases.len() as u64, "case"),
+        units::things(plan.order.len() as u64, "repeat"),
         match plan.boards.as_slice() {
             [_] => String::new(),
             several => format!(", on {} at the same time", several.join(" and ")),
@@ -218,6 +218,11 @@ pub fn answer(goal: &Goal, answer: &Answer) -> String {
     };
     let head = match &answer.best {
         Some((case, best)) => format!("{}: case {}, {}", goal.text, short(*case), value(*best)),
+        None if answer.contenders.is_empty() && answer.failing > 0 => format!(
+            "{}: surely none of the {} measured does",
+            goal.text,
+            units::things(answer.failing as u64, "case")
+        ),
         None => format!("{}: no case is known to do", goal.text),
     };
     let contenders = answer.contenders.iter().map(|contender| {
@@ -238,14 +243,16 @@ fn title(metric: Metric) -> &'static str {
     }
 }
 
-/// The figure in its unit.
+/// The figure in its unit, with a mark where there are too few trials to claim it.
 pub fn value(best: &Best) -> String {
-    match best.metric {
+    let mark = if best.enough { "" } else { "*" };
+    let value = match best.metric {
         Metric::P50 | Metric::P99 => units::nanoseconds(best.value),
         Metric::Rate => units::hertz(best.value),
         Metric::Items => format!("{}/s", units::figure(best.value)),
         Metric::Memory => units::bytes(best.value),
-    }
+    };
+    format!("{value}{mark}")
 }
 
 fn sureness(best: &Best) -> String {
@@ -256,6 +263,7 @@ fn sureness(best: &Best) -> String {
             "one value a case: nothing to tell by".into()
         }
         Sureness::Unknown => "too few repeats to tell".into(),
+        Sureness::FewTrials => "too few independent trials to tell".into(),
         Sureness::Undecided(keys) => {
             let named: Vec<String> = keys.iter().take(3).map(|key| short(*key)).collect();
             let more = keys.len() - named.len();

@@ -53,6 +53,12 @@ pub fn count(number: impl Into<Option<u64>>) -> String {
     number.map_or_else(|| UNKNOWN.to_owned(), |number| group(&number.to_string()))
 }
 
+/// A number of things: `1 case`, `2 cases`.
+pub fn things(number: u64, name: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {name}{plural}", count(number))
+}
+
 /// A number without a unit: `1.047`.
 pub fn figure(number: impl Into<Option<f64>>) -> String {
     known(number.into(), significant)

@@ -50,7 +50,8 @@ pub fn text(variants: &[Variant]) -> String {
 fn comparison(variants: &[Variant]) -> String {
     let mut table = Table::new().text("");
     for variant in variants {
-        table = table.figure(&variant.name);
+        // Values stand on lines of their own where there is no room for the whole name.
+        table = table.figure(&variant.name.replace('=', "= "));
     }
     for (title, pick) in ROWS {
         let cells = variants

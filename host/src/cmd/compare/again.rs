@@ -11,15 +11,19 @@ use crate::cmd::run::execute::{self, Begin};
 use crate::cmd::run::inventory::{Inquiry, find_board};
 use crate::cmd::run::prepare::Prepared;
 use crate::cmd::run::resume;
+use crate::cmd::stress::calibrate;
 use crate::cmd::{block_on, read};
+use crate::compare::arm::Arm;
 use crate::compare::load;
 use crate::compare::matching::{self, Pair};
 use crate::compare::report::Ask;
 use crate::compare::rule::Pairing;
-use crate::drive::{DriveEnd, LeaseWish};
+use crate::drive::DriveEnd;
 use crate::exit::{CommandError, Exit};
 use crate::plan::axes::case_key;
+use crate::plan::check;
 use crate::plan::fixed::Conduct;
+use crate::plan::schedule::Schedule;
 use crate::store::rows::CaseEntry;
 use crate::summary::CaseSummary;
 
@@ -28,10 +32,26 @@ const COIN: u64 = 0x0a_0a;
 
 /// Pairs to be measured again.
 pub(super) struct Again {
-    pairs: Vec<(CaseEntry, CaseEntry)>,
+    pairs: Vec<(First, CaseEntry)>,
     contents: Vec<Content>,
     /// Libraries to be looked at first, with the backend of each.
     libraries: Vec<(String, String)>,
+}
+
+/// Side A of a pair.
+enum First {
+    Again(Box<CaseEntry>),
+    /// Figures from a file, which has no plan to measure by: they stay what they are.
+    Kept(Box<Arm>),
+}
+
+impl First {
+    fn entry(&self) -> Option<&CaseEntry> {
+        match self {
+            Self::Again(entry) => Some(entry),
+            Self::Kept(_) => None,
+        }
+    }
 }
 
 /// Libraries that the agent must have looked at: a plan of `run` names one, that of a sweep one for each
@@ -56,18 +76,30 @@ pub(super) struct Remeasured {
 }
 
 impl Again {
-    pub(super) fn of(pairs: &[Pair], a: &Side, b: &Side) -> Result<Self, CommandError> {
+    /// With `keeps`, figures of a file on side A are held against a second measurement of side B.
+    pub(super) fn of(
+        pairs: &[Pair],
+        a: &Side,
+        b: &Side,
+        keeps: bool,
+    ) -> Result<Self, CommandError> {
         let mut again = Self {
             pairs: Vec::new(),
             contents: Vec::new(),
             libraries: Vec::new(),
         };
         for pair in pairs {
-            let (entry_a, plan_a) = a.plan_of(&pair.a)?;
+            let first = match keeps && a.is_file() {
+                true => First::Kept(Box::new(pair.a.clone())),
+                false => {
+                    let (entry_a, plan_a) = a.plan_of(&pair.a)?;
+                    again.take(&entry_a, &plan_a)?;
+                    First::Again(Box::new(entry_a))
+                }
+            };
             let (entry_b, plan_b) = b.plan_of(&pair.b)?;
-            again.take(&entry_a, &plan_a)?;
             again.take(&entry_b, &plan_b)?;
-            again.pairs.push((entry_a, entry_b));
+            again.pairs.push((first, entry_b));
         }
         Ok(again)
     }
@@ -99,21 +131,25 @@ impl Again {
         ask: &Ask,
         global: &Global,
     ) -> Result<Remeasured, CommandError> {
-        let prepared = self.prepare(args)?;
+        let prepared = self.prepare(args, global)?;
         let how = Begin::New {
             command: "compare",
             tags: &args.tags,
         };
-        let (source, end) = execute::execute(&prepared, &how, &LeaseWish::plain(), global)?;
+        let (source, end) = execute::execute(&prepared, &how, &args.lease.wish(), global)?;
         let cases = source.cases()?;
         let arms = load::arms(&source, &cases, &ask.metrics)?;
         let arm_of = |entry: &CaseEntry| arms.iter().find(|arm| arm.key() == entry.key);
         let mut pairs = Vec::new();
-        for (entry_a, entry_b) in &self.pairs {
-            let (Some(a), Some(b)) = (arm_of(entry_a), arm_of(entry_b)) else {
+        for (first, entry_b) in &self.pairs {
+            let a = match first {
+                First::Again(entry) => arm_of(entry),
+                First::Kept(arm) => Some(&**arm),
+            };
+            let (Some(a), Some(b)) = (a, arm_of(entry_b)) else {
                 continue;
             };
-            if entry_a.key == entry_b.key {
+            if first.entry().is_some_and(|entry| entry.key == entry_b.key) {
                 let (a, b) = a.halves(COIN);
                 pairs.push(Pair {
                     a,
@@ -143,8 +179,11 @@ impl Again {
         })
     }
 
-    fn prepare(&self, args: &CompareArgs) -> Result<Prepared, CommandError> {
-        let entries = || self.pairs.iter().flat_map(|(a, b)| [a, b]);
+    fn prepare(&self, args: &CompareArgs, global: &Global) -> Result<Prepared, CommandError> {
+        let entries = || {
+            let pairs = self.pairs.iter();
+            pairs.flat_map(|(a, b)| a.entry().into_iter().chain([b]))
+        };
         let Some((_, first)) = self.pairs.first() else {
             return Err(CommandError::new(
                 Exit::UNEXPECTED,
@@ -171,8 +210,13 @@ impl Again {
             }
         }
         // A case that stands on both sides gives each of them half of its repeats.
-        let is_itself = self.pairs.iter().any(|(a, b)| a.key == b.key);
-        let repeats = args.repeat.get() * if is_itself { 2 } else { 1 };
+        let is_same = |a: &First, b: &CaseEntry| a.entry().is_some_and(|entry| entry.key == b.key);
+        let is_itself = self.pairs.iter().any(|(a, b)| is_same(a, b));
+        let times = if is_itself { 2 } else { 1 };
+        let repeats = args.repeat.get().saturating_mul(times);
+        check::repeats(cases.len(), repeats)?;
+        // What a share stands for now: arms that take turns must bear the same load.
+        let ceilings = calibrate::of_board(&board_name, &device, cases.iter(), false, global)?;
         Ok(Prepared {
             board: board_name,
             device,
@@ -186,6 +230,10 @@ impl Again {
                 telemetry: first.rules.telemetry.into(),
                 preparation: first.rules.preparation(),
                 seed: COIN,
+            },
+            schedule: Schedule {
+                ceilings,
+                ..Schedule::default()
             },
             contents: self.contents.clone(),
             unpacked: Vec::new(),

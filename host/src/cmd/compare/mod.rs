@@ -25,7 +25,7 @@ use crate::exit::{CommandError, CommandResult, Exit};
 use crate::summary::CaseSummary;
 use crate::ui::busy::Busy;
 use crate::ui::compare as text;
-use crate::ui::print;
+use crate::ui::{print, units};
 
 pub use options::CompareArgs as Args;
 use options::Format;
@@ -82,6 +82,14 @@ fn stored(
                 .hint("use --rule welch-t, or --rerun, where arms take turns"),
         );
     }
+    // The same trials on both sides are equal whatever the board did.
+    if matched
+        .pairs
+        .iter()
+        .any(|pair| (&pair.a.run, pair.a.key) == (&pair.b.run, pair.b.key))
+    {
+        return Err(MatchError::Itself.into());
+    }
     let sessions = sessions(&matched, ask, global)?;
     let judged = judged(args, b.unwrap_or(a))?;
     let name_b = b.unwrap_or(a).named();
@@ -96,10 +104,17 @@ fn stored(
         .map(|cell| cell.pair)
         .collect();
     let pairs: Vec<_> = wanted.iter().map(|at| first.pairs[*at].clone()).collect();
-    let again = Again::of(&pairs, a, b.unwrap_or(a))?;
+    let again = Again::of(&pairs, a, b.unwrap_or(a), true)?;
     let second = again.measure(args, ask, global)?;
     let end = second.end;
-    Ok((confirmed(first, second, ask), end, judged))
+    let matched = Matched {
+        pairs: second.pairs,
+        ..Matched::default()
+    };
+    let sessions = self::sessions(&matched, ask, global)?;
+    let (name_a, name_b) = (first.a.clone(), first.b.clone());
+    let again = Comparison::of(name_a, name_b, matched, ask.clone(), &sessions);
+    Ok((confirmed(first, again, &second.run), end, judged))
 }
 
 /// Both arms measured now, taking turns.
@@ -111,7 +126,7 @@ fn rerun(
     global: &Global,
 ) -> Result<Answer, CommandError> {
     let found = matched(args, ask, a, b)?;
-    let again = Again::of(&found.pairs, a, b.unwrap_or(a))?;
+    let again = Again::of(&found.pairs, a, b.unwrap_or(a), false)?;
     let Remeasured {
         run,
         pairs,
@@ -131,13 +146,7 @@ fn rerun(
 }
 
 /// The second measurement takes the place of the first wherever that had found a difference.
-fn confirmed(mut first: Comparison, second: Remeasured, ask: &Ask) -> Comparison {
-    let matched = Matched {
-        pairs: second.pairs,
-        ..Matched::default()
-    };
-    let (a, b) = (first.a.clone(), first.b.clone());
-    let again = Comparison::of(a, b, matched, ask.clone(), &Sessions::default());
+fn confirmed(mut first: Comparison, again: Comparison, run: &str) -> Comparison {
     let offset = first.pairs.len();
     for cell in &mut first.cells {
         if !cell.verdict.is_difference() {
@@ -153,7 +162,7 @@ fn confirmed(mut first: Comparison, second: Remeasured, ask: &Ask) -> Comparison
             continue;
         };
         let confirmation = Confirmation {
-            run: second.run.clone(),
+            run: run.to_owned(),
             first: cell.verdict,
             first_point: cell.measured.as_ref().map(|m| m.point),
         };
@@ -258,7 +267,11 @@ fn save(args: &CompareArgs, path: &Path, global: &Global) -> CommandResult {
             "run": side.named().run,
             "cases_count": cases,
         })),
-        false => print::note(format_args!("{cases} cases written to {}", path.display())),
+        false => print::note(format_args!(
+            "{} written to {}",
+            units::things(cases as u64, "case"),
+            path.display()
+        )),
     }
     Ok(Exit::GOOD)
 }

@@ -11,6 +11,7 @@ use crate::compare::report::Ask;
 use crate::compare::rule::Rule;
 use crate::exit::CommandError;
 use crate::fields::condition::Condition;
+use crate::options::lease::LeaseOptions;
 
 const EXAMPLES: &str = "\
 examples:
@@ -67,7 +68,7 @@ pub struct CompareArgs {
     /// Measure both arms now, taking turns, and compare that
     #[arg(long, help_heading = "Measuring again")]
     pub rerun: bool,
-    /// Measure again what differs, taking turns, and report that
+    /// Measure again what differs, taking turns, and report that; of a baseline file, B alone
     #[arg(long, conflicts_with = "rerun", help_heading = "Measuring again")]
     pub confirm: bool,
     /// Repeats of each arm that is measured again
@@ -90,6 +91,8 @@ pub struct CompareArgs {
     /// Compare under unequal conditions too, and exit with 0 where 6 says that something is undecided
     #[arg(long, help_heading = "Gates")]
     pub force: bool,
+    #[command(flatten)]
+    pub lease: LeaseOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -134,10 +137,16 @@ impl From<RuleChoice> for Rule {
 pub struct Share(pub f64);
 
 fn percent(text: &str) -> Result<Share, String> {
-    let number = text.trim().trim_end_matches('%').trim_end();
-    let number: f64 = number
+    let text = text.trim();
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let parsed: f64 = number
         .parse()
         .map_err(|_| "a percentage such as 3% is needed".to_owned())?;
+    if number == text && parsed > 0.0 && parsed < 1.0 {
+        let percent = (parsed * 1e8).round() / 1e6;
+        return Err(format!("write {percent}%, or {number}% if that is meant"));
+    }
+    let number = parsed;
     match number > 0.0 && number < 1000.0 {
         true => Ok(Share(number / 100.0)),
         false => Err("it must lie above 0 % and below 1000 %".into()),
@@ -147,7 +156,14 @@ fn percent(text: &str) -> Result<Share, String> {
 impl CompareArgs {
     pub(super) fn ask(&self) -> Result<Ask, CommandError> {
         let found = self.metrics.iter().map(|name| metric::find(name.trim()));
-        let mut metrics: Vec<&'static Metric> = found.collect::<Result<_, _>>()?;
+        let found: Vec<&'static Metric> = found.collect::<Result<_, _>>()?;
+        // One that is named twice is one comparison and not two.
+        let mut metrics: Vec<&'static Metric> = Vec::new();
+        for metric in found {
+            if metrics.iter().all(|known| known.name != metric.name) {
+                metrics.push(metric);
+            }
+        }
         let is_default = self.metrics.iter().all(|name| name == "p50");
         if self.rule == Some(RuleChoice::LibreYolo) {
             if is_default {
@@ -192,8 +208,12 @@ mod tests {
         assert_eq!(percent("3%"), Ok(Share(0.03)));
         assert_eq!(percent("0.5 %"), Ok(Share(0.005)));
         assert_eq!(percent("2"), Ok(Share(0.02)));
-        for wrong in ["", "%", "-1%", "0", "x", "1e9", "nan"] {
+        for wrong in ["", "%", "-1%", "0", "x", "1e9", "nan", "3%%"] {
             assert!(percent(wrong).is_err(), "{wrong}");
         }
+        // Five per cent to most, and a twentieth of one to some.
+        let doubt = percent("0.05").unwrap_err();
+        assert!(doubt.contains("5%") && doubt.contains("0.05%"), "{doubt}");
+        assert_eq!(percent("0.05%"), Ok(Share(0.0005)));
     }
 }

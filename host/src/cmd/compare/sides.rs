@@ -46,6 +46,12 @@ impl Side {
                 what: What::File(baseline),
             });
         }
+        let looks_like_a_file = path.extension().is_some_and(|ending| ending == "json");
+        if looks_like_a_file && !path.exists() {
+            let what = format!("there is no file `{name}`");
+            return Err(CommandError::usage(what)
+                .hint("`edgedyno compare RUN --save-baseline FILE` writes a baseline"));
+        }
         let opened = Source::open(name, global.store(), &here)?;
         let wanted = match (&opened.key, case) {
             (Some(_), Some(_)) => {
@@ -89,6 +95,10 @@ impl Side {
             name: self.name.clone(),
             run,
         }
+    }
+
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self.what, What::File(_))
     }
 
     /// Summaries of its cases, for conditions on them.

@@ -14,7 +14,7 @@ use crate::drive::{DriveEnd, Driver, LeaseWish, Plan};
 use crate::exit::CommandError;
 use crate::findings::Level;
 use crate::plan::axes::{case_key, match_key};
-use crate::plan::condition::Condition;
+use crate::plan::condition::{Ceilings, Condition};
 use crate::plan::fixed::StaticPlan;
 use crate::source::Source;
 use crate::store::rows::{FindingRow, RunStatus};
@@ -37,7 +37,9 @@ pub(in crate::cmd) fn execute(
     lease: &LeaseWish,
     global: &Global,
 ) -> Result<(Source, DriveEnd), CommandError> {
-    prepared.cases.iter().try_for_each(refuse_shares)?;
+    let ceilings = &prepared.schedule.ceilings;
+    let mut cases = prepared.cases.iter();
+    cases.try_for_each(|case| refuse_unknown_shares(case, ceilings))?;
     let mut store = open_for_writing(global)?;
     for file in &prepared.unpacked {
         file.write().map_err(|why| {
@@ -65,10 +67,11 @@ pub(in crate::cmd) fn execute(
     Ok((Source::Stored { store, run }, end))
 }
 
-/// A share of a stressor's maximum needs a calibration, which a sweep makes and this does not.
-fn refuse_shares(case: &Case) -> Result<(), CommandError> {
+/// A share of a stressor's maximum needs a calibration, which not every command makes.
+fn refuse_unknown_shares(case: &Case, ceilings: &Ceilings) -> Result<(), CommandError> {
     let condition = Condition::parse(&case.condition.0).map_err(CommandError::usage)?;
-    if condition.needs(&case.board).is_empty() {
+    let needs = condition.needs(&case.board);
+    if needs.iter().all(|needed| ceilings.0.contains_key(needed)) {
         return Ok(());
     }
     let what = format!("condition `{condition}` is a share of what is not calibrated here");
@@ -131,7 +134,9 @@ fn drive(
     }
     let conduct = prepared.conduct.clone();
     let window = conduct.rules.measure.duration;
-    let mut planner = StaticPlan::new(run, prepared.cases.clone(), conduct);
+    let keyed = prepared.cases.iter();
+    let keyed = keyed.map(|case| (case_key(case), case.clone())).collect();
+    let mut planner = StaticPlan::scheduled(run, keyed, conduct, prepared.schedule.clone());
     let total = planner.keys().count();
     let mut line = ProgressLine::new(total, window);
     block_on(async {

@@ -14,9 +14,10 @@ use clap::{Args, ValueEnum};
 use self::execute::Begin;
 use crate::cli::Global;
 use crate::cmd::{preflight, summary};
-use crate::drive::{DriveEnd, LeaseWish};
+use crate::drive::DriveEnd;
 use crate::exit::{CommandResult, Exit};
 use crate::options::inputs::InputOptions;
+use crate::options::lease::LeaseOptions;
 use crate::options::limits::LimitOptions;
 use crate::options::placement::PlacementOptions;
 use crate::options::rules::RuleOptions;
@@ -76,6 +77,8 @@ pub struct RunArgs {
     pub telemetry: TelemetryOptions,
     #[command(flatten)]
     pub conduct: ConductOptions,
+    #[command(flatten)]
+    pub lease: LeaseOptions,
 }
 
 /// What makes a plan, and would be ignored where there is one. Each flattened struct is a group.
@@ -102,12 +105,6 @@ pub struct ConductOptions {
     /// Go on with an unfinished run by its plan: its id, the beginning of it, a tag, or `last`
     #[arg(long, value_name = "RUN", conflicts_with_all = PLANNING)]
     pub resume: Option<String>,
-    /// Wait while another host measures on the board
-    #[arg(long)]
-    pub wait: bool,
-    /// Take the board from another host, as an admin of it; what runs is finished first
-    #[arg(long)]
-    pub steal: bool,
     /// Show what would be measured, and stop there
     #[arg(long)]
     pub dry_run: bool,
@@ -162,12 +159,7 @@ pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
             tags: &options.tags,
         },
     };
-    let lease = LeaseWish {
-        wait: options.wait,
-        steal: options.steal,
-        ..LeaseWish::plain()
-    };
-    let (source, end) = execute::execute(&prepared, &how, &lease, global)?;
+    let (source, end) = execute::execute(&prepared, &how, &args.lease.wish(), global)?;
     let shown = summary::show(&source, options.strict, options.force, global.json)?;
     if let (Some(folder), Source::Stored { store, run }) = (&prepared.save_outputs, &source) {
         outputs::save(store, run, folder)?;

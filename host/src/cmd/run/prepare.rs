@@ -20,6 +20,7 @@ use crate::plan::check;
 use crate::plan::condition::Condition as Wished;
 use crate::plan::feed::{self, Feed, Unpacked};
 use crate::plan::fixed::Conduct;
+use crate::plan::schedule::Schedule;
 use crate::plan::tenant;
 use crate::runtime::cache::Cache;
 use crate::runtime::install::Installer;
@@ -34,6 +35,7 @@ pub(in crate::cmd) struct Prepared {
     pub(in crate::cmd) device: DeviceInfo,
     pub(in crate::cmd) cases: Vec<Case>,
     pub(in crate::cmd) conduct: Conduct,
+    pub(in crate::cmd) schedule: Schedule,
     pub(in crate::cmd) contents: Vec<Content>,
     /// Files of contents that are still to be written.
     pub(in crate::cmd) unpacked: Vec<Unpacked>,
@@ -89,6 +91,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
         check_model(&model, batch)?;
     }
     check::cpus(&device, &args.condition.cpus().collect::<Vec<u16>>())?;
+    check::repeats(1, args.rules.repeat.get())?;
     let mut case = Case {
         board: args.board.clone(),
         model: model.reference,
@@ -133,6 +136,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
             preparation: args.telemetry.preparation(),
             seed: args.inputs.seed,
         },
+        schedule: Schedule::default(),
         contents,
         unpacked: feed.unpacked,
         library: chosen.runtime.map(|(path, _)| path),

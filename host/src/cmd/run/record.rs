@@ -34,6 +34,8 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
         let files = files.map(|(name, path)| json!({ "name": name, "path": absolute(path) }));
         json!({ "sha256": content.sha256.to_string(), "files": files.collect::<Vec<_>>() })
     });
+    let unwatched = prepared.schedule.unwatched.iter();
+    let unwatched = unwatched.map(|(case, repeat)| json!([case.to_string(), repeat]));
     json!({
         "document": "edgedyno/plan/1",
         "board": prepared.board,
@@ -41,6 +43,8 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
         "repeats": prepared.conduct.repeats,
         "order_seed": prepared.conduct.seed,
         "rules": serde_json::to_value(rules_row(prepared)).unwrap_or_default(),
+        "ceilings": prepared.schedule.ceilings.to_json(),
+        "unwatched": unwatched.collect::<Vec<_>>(),
         "contents": contents.collect::<Vec<_>>(),
         "library": prepared.library,
         "save_outputs": prepared.save_outputs.as_deref().map(absolute),
@@ -92,6 +96,7 @@ mod tests {
     use super::*;
     use crate::board::content::Content;
     use crate::plan::fixed::tests::{case, conduct};
+    use crate::plan::schedule::Schedule;
 
     #[test]
     fn a_plan_fits_its_schema_and_says_where_contents_lie() {
@@ -112,6 +117,7 @@ mod tests {
             device,
             cases: vec![case(1), case(2)],
             conduct: conduct(3, 7),
+            schedule: Schedule::default(),
             contents: vec![Content {
                 sha256: Sha256([1; 32]),
                 files: vec![("m".into(), "m.onnx".into())],

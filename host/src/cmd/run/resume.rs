@@ -14,6 +14,7 @@ use crate::cmd::{block_on, open_for_reading};
 use crate::exit::CommandError;
 use crate::model::identify::identify;
 use crate::plan::fixed::Conduct;
+use crate::plan::schedule::Schedule;
 use crate::store::rows::{CaseEntry, RunStatus};
 
 /// Reads the plan of that run; contents must still be those that were measured.
@@ -54,6 +55,7 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
             .map(|entry| Case::from(&entry.case))
             .collect(),
         conduct: conduct(first, &run.plan),
+        schedule: Schedule::default(),
         contents,
         unpacked: Vec::new(),
         library,

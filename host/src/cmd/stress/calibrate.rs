@@ -19,8 +19,9 @@ use crate::contention::achieved::Achieved;
 use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandError, Exit};
 use crate::options::rules;
-use crate::plan::condition::{Calibrated, Condition};
+use crate::plan::condition::{Calibrated, Ceilings, Condition};
 use crate::plan::plain;
+use crate::plan::schedule::Schedule;
 use crate::source::Source;
 use crate::store::rows::StressRow;
 use crate::store::{Calibration, ceilings};
@@ -39,26 +40,39 @@ pub(in crate::cmd) fn ensure(
     global: &Global,
 ) -> Result<(), CommandError> {
     for (board, device) in &prepared.devices {
-        let needed = needed(prepared.cases.iter().map(|planned| &planned.case), board);
-        if needed.is_empty() {
-            continue;
-        }
-        let fingerprint = fingerprint(device);
-        let store = open_for_writing(global)?;
-        let mut known = match again {
-            true => Vec::new(),
-            false => store.calibrations(board, &fingerprint)?,
-        };
-        let missing = |of: &&Calibrated| known.iter().all(|known| known.of != **of);
-        let missing: Vec<Calibrated> = needed.iter().filter(missing).cloned().collect();
-        if !missing.is_empty() {
-            drop(store);
-            known.extend(measure(board, device, &fingerprint, &missing, global)?);
-        }
-        known.retain(|known| needed.contains(&known.of));
-        prepared.schedule.ceilings.0.extend(ceilings(&known).0);
+        let cases = prepared.cases.iter().map(|planned| &planned.case);
+        let found = of_board(board, device, cases, again, global)?;
+        prepared.schedule.ceilings.0.extend(found.0);
     }
     Ok(())
+}
+
+/// The same for the cases of one board: what the store has is taken, unless it shall be measured `again`.
+pub(in crate::cmd) fn of_board<'a>(
+    board: &str,
+    device: &DeviceInfo,
+    cases: impl Iterator<Item = &'a Case>,
+    again: bool,
+    global: &Global,
+) -> Result<Ceilings, CommandError> {
+    let needed = needed(cases, board);
+    if needed.is_empty() {
+        return Ok(Ceilings::default());
+    }
+    let fingerprint = fingerprint(device);
+    let store = open_for_writing(global)?;
+    let mut known = match again {
+        true => Vec::new(),
+        false => store.calibrations(board, &fingerprint)?,
+    };
+    let missing = |of: &&Calibrated| known.iter().all(|known| known.of != **of);
+    let missing: Vec<Calibrated> = needed.iter().filter(missing).cloned().collect();
+    if !missing.is_empty() {
+        drop(store);
+        known.extend(measure(board, device, &fingerprint, &missing, global)?);
+    }
+    known.retain(|known| needed.contains(&known.of));
+    Ok(ceilings(&known))
 }
 
 /// Calibrations that conditions of a board's cases refer to, each once.
@@ -115,6 +129,7 @@ fn measure(
         device: device.clone(),
         cases: missing.iter().map(|of| case(board, of)).collect(),
         conduct: plain::conduct(REPEATS, conduct_rules(), 1),
+        schedule: Schedule::default(),
         contents: Vec::new(),
         unpacked: Vec::new(),
         library: None,

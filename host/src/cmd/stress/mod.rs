@@ -281,6 +281,7 @@ fn definition(args: &StressArgs, model: &Path) -> Result<Definition, CommandErro
         name: None,
         folder: PathBuf::new(),
         models: BTreeMap::from([(name, ModelFiles::One(model.to_owned()))]),
+        places: BTreeMap::new(),
         axes,
         zip: Vec::new(),
         variants: Vec::new(),

@@ -190,11 +190,11 @@ fn drive_all(
             None => Box::new(planner),
         };
         let (board, dir) = (find_board(name)?, store.dir().to_owned());
-        let (run, contents) = (run.clone(), contents.clone());
+        let (run, contents, lease) = (run.clone(), contents.clone(), prepared.lease.wish());
         jobs.push(Box::new(move |tell| {
             // Each driver has a connection of its own; SQLite lets them write in turn.
             let mut store = Store::open_writing(&dir)?;
-            drive_one(&board, &mut store, &run, planner, contents, tell)
+            drive_one(&board, &mut store, &run, planner, contents, lease, tell)
         }));
     }
     let window = prepared.conduct.rules.measure.duration;
@@ -209,6 +209,7 @@ fn drive_one(
     run: &RunId,
     mut planner: Box<dyn Planner + Send>,
     contents: Vec<Content>,
+    lease: LeaseWish,
     tell: &mut dyn FnMut(DriveEvent),
 ) -> Result<DriveEnd, CommandError> {
     block_on(async {
@@ -217,7 +218,7 @@ fn drive_one(
             run: run.clone(),
             planner: planner.as_mut(),
             contents,
-            lease: LeaseWish::plain(),
+            lease,
         };
         let driver = Driver::new(board, store, plan, &mut interrupts, tell);
         Ok(driver.drive().await?)

@@ -1,7 +1,7 @@
 //! The end of a sweep: what was left out, whose outputs differ, and whether the board drifted.
 
 use edgedyno_shared::ids::{RunId, Sha256};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::execute::{planner, search};
 use super::prepare::Prepared;
@@ -86,38 +86,47 @@ fn left_out(
     let mut to_go = 0;
     for board in prepared.devices.keys() {
         for (case, repeats, why) in planner(run, prepared, board).left_out(&progress) {
-            let (code, text) = match why {
-                LeftOut::Failing => (
-                    GIVEN_UP,
-                    format!(
+            let finding = match why {
+                LeftOut::Failing => {
+                    let text = format!(
                         "{repeats} more repeats were left out: the case failed as often as it may"
-                    ),
-                ),
-                LeftOut::LargerThan(smaller) => (
-                    LARGER_THAN_OUT_OF_MEMORY,
-                    format!(
-                        "left out: case {}, which is smaller, ran out of memory",
-                        short(smaller)
-                    ),
-                ),
+                    );
+                    guard::finding(GIVEN_UP, text, repeats_left_out(repeats.into()))
+                }
+                LeftOut::LargerThan(smaller) => larger_than(smaller, repeats),
                 LeftOut::Stopped => {
                     rest = Rest::Some;
                     to_go += u64::from(repeats);
                     continue;
                 }
             };
-            let figures = Map::from_iter([("repeats_left_out".to_owned(), json!(repeats))]);
-            findings.push((Some(case), guard::finding(code, text, figures)));
+            findings.push((Some(case), finding));
         }
     }
     // One for the run and not one for each case: a plan of very many cases has little but these.
     let out_of_time = end == DriveEnd::Complete && prepared.schedule.time_budget.is_some();
     if out_of_time && to_go > 0 {
         let text = format!("the time budget was over with {to_go} repeats to go");
-        let figures = Map::from_iter([("repeats_left_out".to_owned(), json!(to_go))]);
+        let figures = repeats_left_out(to_go);
         findings.push((None, guard::finding(OUT_OF_TIME, text, figures)));
     }
     Ok((findings, rest))
+}
+
+fn larger_than(smaller: Sha256, repeats: u32) -> FindingRow {
+    let text = format!(
+        "left out: case {}, which is smaller, ran out of memory",
+        short(smaller)
+    );
+    let figures = match repeats {
+        0 => Map::new(),
+        repeats => repeats_left_out(repeats.into()),
+    };
+    guard::finding(LARGER_THAN_OUT_OF_MEMORY, text, figures)
+}
+
+fn repeats_left_out(repeats: u64) -> Map<String, Value> {
+    Map::from_iter([("repeats_left_out".to_owned(), json!(repeats))])
 }
 
 /// Cases that a search did not go on with, and why.
@@ -135,6 +144,10 @@ fn by_goal(
         for (case, standing) in search.standings(&progress) {
             let why = match standing {
                 Standing::Open => continue,
+                Standing::LargerThan(smaller) => {
+                    findings.push((Some(case), larger_than(smaller, 0)));
+                    continue;
+                }
                 Standing::PastTheKnee => "more threads brought no more before it".into(),
                 Standing::Fails => format!("it does not fulfil `{}`", goal.text),
                 Standing::WorseThan(other) => format!("case {} is surely better", short(other)),

@@ -14,7 +14,7 @@ use crate::options::inputs::InputOptions;
 use crate::options::limits::LimitOptions;
 use crate::options::parse;
 use crate::options::rules::RuleOptions;
-use crate::options::schedule::{MAX_REPEATS, ScheduleOptions};
+use crate::options::schedule::{MAX_REPEATS, ScheduleOptions, no_search_beside};
 use crate::options::telemetry::TelemetryOptions;
 use crate::plan::schedule::Within;
 use crate::plan::sweep::align::Align;
@@ -89,6 +89,13 @@ impl PlanFlags {
             Some(text) => filter(text)?,
             None => Filter::new(),
         };
+        if schedule.optimize.is_some() {
+            let (within, sentinel) = (&schedule.p50_within, &schedule.sentinel_every);
+            let beside = no_search_beside(schedule.order, within.is_some(), sentinel.is_some());
+            beside.map_err(|why| {
+                CommandError::usage(why).hint("leave that out, or leave out --optimize")
+            })?;
+        }
         let within = schedule.p50_within.map(|share| Within {
             share,
             max_repeats: schedule
@@ -99,6 +106,7 @@ impl PlanFlags {
             name: None,
             folder: PathBuf::new(),
             models: files,
+            places: BTreeMap::new(),
             zip: self.zip.iter().map(|text| names_of(text)).collect(),
             axes,
             variants: Vec::new(),

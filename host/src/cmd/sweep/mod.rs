@@ -10,7 +10,7 @@ pub(super) mod show;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser};
+use clap::{Arg, Args, Command};
 use edgedyno_shared::case::Case;
 
 use self::flags::PlanFlags;
@@ -20,6 +20,7 @@ use crate::cli::Global;
 use crate::cmd::preflight;
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
+use crate::options::lease::LeaseOptions;
 use crate::plan::sweep::{Definition, file};
 use crate::ui::print;
 
@@ -54,6 +55,8 @@ pub struct SweepArgs {
     pub plan: PlanFlags,
     #[command(flatten)]
     pub conduct: ConductOptions,
+    #[command(flatten)]
+    pub lease: LeaseOptions,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -78,12 +81,13 @@ pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     let options = &args.conduct;
     let (mut prepared, resumed) = match &options.resume {
         Some(name) => {
-            refuse_flags(&args.plan, "the plan of the sweep that is resumed decides")?;
+            refuse_flags("the plan of the sweep that is resumed decides")?;
             let (prepared, run) = resume::resume(name, global)?;
             (prepared, Some(run))
         }
         None => (prepare::prepare(&definition(args)?, global)?, None),
     };
+    prepared.lease = args.lease;
     if let Some(note) = &prepared.note {
         print::note(format_args!("note: {note}"));
     }
@@ -113,6 +117,7 @@ pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
     if let Some(failed) = swept.failed {
         return Err(failed);
     }
+    show::how_to_go_on(&swept)?;
     let interrupted = (swept.end == DriveEnd::Interrupted).then_some(Exit::INTERRUPTED);
     let quiet = preflight::was_quiet(&swept.source, &args.plan.telemetry)?;
     Ok(Exit::of_all(interrupted.into_iter().chain([shown, quiet])))
@@ -123,7 +128,7 @@ fn definition(args: &SweepArgs) -> Result<Definition, CommandError> {
     let is_plan = |path: &Path| path.extension().is_some_and(|ending| ending == "toml");
     match args.what.as_slice() {
         [plan] if is_plan(plan) => {
-            refuse_flags(&args.plan, "a plan file decides all of it")?;
+            refuse_flags("a plan file decides all of it")?;
             file::read(plan)
         }
         models if models.iter().any(|path| is_plan(path)) => Err(CommandError::usage(
@@ -134,23 +139,25 @@ fn definition(args: &SweepArgs) -> Result<Definition, CommandError> {
     }
 }
 
-/// Flags that would be ignored are refused.
-fn refuse_flags(flags: &PlanFlags, why: &str) -> Result<(), CommandError> {
-    #[derive(Parser)]
-    struct Alone {
-        #[command(flatten)]
-        flags: PlanFlags,
-    }
-    let usual = Alone::parse_from(["edgedyno"]).flags;
-    // Every flag is part of what Debug shows.
-    if format!("{usual:?}") == format!("{flags:?}") {
+/// Flags that would be ignored are refused, also where they say what is usual.
+fn refuse_flags(why: &str) -> Result<(), CommandError> {
+    let planning = PlanFlags::augment_args(Command::new("sweep"));
+    let names: Vec<&str> = planning.get_arguments().filter_map(Arg::get_long).collect();
+    let words = std::env::args_os().skip(1);
+    let given = words.filter_map(|word| {
+        let word = word.to_string_lossy().into_owned();
+        let (name, _) = word.split_once('=').unwrap_or((&word, ""));
+        let name = name.strip_prefix("--")?;
+        names.contains(&name).then(|| format!("--{name}"))
+    });
+    let given: Vec<String> = given.collect();
+    if given.is_empty() {
         return Ok(());
     }
-    Err(
-        CommandError::usage("flags that plan a sweep are given beside a plan")
-            .cause(why)
-            .hint("change the plan file, or leave it out and give models and flags"),
-    )
+    let what = format!("{} beside a plan would plan it twice", given.join(" and "));
+    Err(CommandError::usage(what)
+        .cause(why)
+        .hint("change the plan file, or leave it out and give models and flags"))
 }
 
 /// Says that the same sweep was begun before and not ended.

@@ -1,6 +1,6 @@
 //! From a definition to a sweep that can be ordered: boards asked, models read, cases resolved.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::case::{Case, InputPolicy, ModelRef, NamedShape};
@@ -16,7 +16,9 @@ use crate::cmd::run::prepare::{Chosen, Model, check_model, choose, read_model, w
 use crate::cmd::{block_on, here};
 use crate::exit::CommandError;
 use crate::options::inputs::{InputOptions, PolicyChoice};
+use crate::options::lease::LeaseOptions;
 use crate::plan::axes::case_key;
+use crate::plan::check;
 use crate::plan::feed::{Feed, Unpacked};
 use crate::plan::fixed::Conduct;
 use crate::plan::goal::Goal;
@@ -46,6 +48,7 @@ pub(in crate::cmd) struct Prepared {
     pub(in crate::cmd) unpacked: Vec<Unpacked>,
     pub(in crate::cmd) libraries: Vec<Library>,
     pub(in crate::cmd) note: Option<String>,
+    pub(in crate::cmd) lease: LeaseOptions,
 }
 
 /// A case with its key, and shapes that were brought to a multiple as they were asked for.
@@ -86,7 +89,7 @@ pub(in crate::cmd) fn prepare(
     let of_tenants = points.iter().flat_map(tenant_terms);
     let of_tenants = of_tenants.map(|(_, runtime)| runtime);
     let keys: Vec<RuntimeKey> = distinct(points.iter().map(RuntimeKey::of).chain(of_tenants));
-    let (devices, found) = ask_boards(&keys)?;
+    let (devices, found) = ask_boards(definition, &keys)?;
     let chosen = chosen_runtimes(&devices, &found);
     let models = read_models(definition, &points, &chosen)?;
     let references = models.iter();
@@ -104,6 +107,8 @@ pub(in crate::cmd) fn prepare(
     let mut contents: Vec<Content> = models.into_values().map(|model| model.content).collect();
     contents.extend(feed.contents);
     let resolved = keyed(resolved, &points);
+    let most = definition.within.map_or(0, |within| within.max_repeats);
+    check::repeats(resolved.len(), definition.repeats.max(most))?;
     let baselines = tenant::baselines(resolved.iter().map(|(planned, _)| &planned.case));
     let baselines = baselines.into_iter().map(Planned::new);
     Ok(Prepared {
@@ -123,6 +128,7 @@ pub(in crate::cmd) fn prepare(
         unpacked: feed.unpacked,
         libraries: libraries(&found),
         note: found.values().find_map(|chosen| chosen.note.clone()),
+        lease: LeaseOptions::default(),
     })
 }
 
@@ -147,25 +153,33 @@ fn input_options(wish: &InputWish) -> InputOptions {
 type Found = BTreeMap<RuntimeKey, Chosen>;
 
 /// What every board says of itself, and what each runtime asked for is there.
-fn ask_boards(keys: &[RuntimeKey]) -> Result<(BTreeMap<String, DeviceInfo>, Found), CommandError> {
+fn ask_boards(
+    definition: &Definition,
+    keys: &[RuntimeKey],
+) -> Result<(BTreeMap<String, DeviceInfo>, Found), CommandError> {
     let mut devices = BTreeMap::new();
     let mut found = Found::new();
     for name in distinct(keys.iter().map(|key| key.board.as_str())) {
-        let board = find_board(name)?;
+        let board = find_board(name).map_err(|why| definition.located("board", Some(name), why))?;
         let of_board = keys.iter().filter(|key| key.board == name);
         block_on(async {
             let mut inquiry = Inquiry::open(&board).await?;
             let device = inquiry.device().await?;
             for key in of_board {
                 let named = key.backend.as_deref();
-                let wish = wish(key.runtime.as_deref(), named, board.is_remote())?;
+                let at = |why| match &key.runtime {
+                    Some(runtime) => definition.located("runtime", Some(runtime), why),
+                    None => definition.located("backend", named, why),
+                };
+                let wish = wish(key.runtime.as_deref(), named, board.is_remote()).map_err(at)?;
                 // A runtime named beside several backends is meant for those that load one.
                 let is_built_in = device
                     .backends
                     .iter()
                     .any(|b| b.built_in && Some(b.name.as_str()) == named);
                 let wish = wish.filter(|_| !is_built_in);
-                let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await?;
+                let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await;
+                let chosen = chosen.map_err(at)?;
                 found.insert(key.clone(), chosen);
             }
             devices.insert(name.to_owned(), device);
@@ -209,9 +223,10 @@ fn read_models(
         let Some(files) = definition.models.get(name) else {
             continue;
         };
-        let path = file_of(name, files, &chosen[&key])?;
+        let at = |why| definition.located("model", Some(name), why);
+        let path = file_of(name, files, &chosen[&key]).map_err(at)?;
         if !models.contains_key(path) {
-            models.insert(path.to_owned(), read_model(path)?);
+            models.insert(path.to_owned(), read_model(path).map_err(at)?);
         }
     }
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
@@ -266,20 +281,29 @@ fn check_models(
     Ok(())
 }
 
-/// Cases with their keys, each once.
+/// Cases with their keys, each once. Shapes that become one by their multiple are one case, which keeps
+/// what was asked for in each.
 fn keyed(resolved: Vec<Resolved>, points: &[Point]) -> Vec<(Planned, &Point)> {
-    let mut seen = HashSet::with_capacity(resolved.len());
-    let planned = resolved.into_iter().map(|resolved| {
+    let mut places: HashMap<Sha256, usize> = HashMap::with_capacity(resolved.len());
+    let mut all: Vec<(Planned, &Point)> = Vec::with_capacity(resolved.len());
+    for resolved in resolved {
+        let key = case_key(&resolved.case);
+        if let Some(at) = places.get(&key) {
+            let known = &mut all[*at].0.aligned_from;
+            let new = resolved.aligned_from.into_iter();
+            let new: Vec<NamedShape> = new.filter(|shape| !known.contains(shape)).collect();
+            known.extend(new);
+            continue;
+        }
+        places.insert(key, all.len());
         let planned = Planned {
-            key: case_key(&resolved.case),
+            key,
             case: resolved.case,
             aligned_from: resolved.aligned_from,
         };
-        (planned, &points[resolved.point])
-    });
-    planned
-        .filter(|(planned, _)| seen.insert(planned.key))
-        .collect()
+        all.push((planned, &points[resolved.point]));
+    }
+    all
 }
 
 fn schedule(

@@ -1,6 +1,7 @@
 //! The plan of a sweep as JSON: kept with the run, read again by `--resume` and `rerun`, shown by
 //! `--dry-run` together with its cases.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use edgedyno_shared::ids::Sha256;
@@ -109,9 +110,15 @@ pub(super) fn cases_value(prepared: &Prepared) -> Value {
     let one = |planned: &super::prepare::Planned| {
         let axes = axes(&planned.case).into_iter();
         let axes: Map<String, Value> = axes.map(|(name, value)| (name, value.into())).collect();
-        let from = planned.aligned_from.iter();
+        let mut from: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for shape in &planned.aligned_from {
+            from.entry(&shape.input)
+                .or_default()
+                .push(dims(&shape.dims));
+        }
+        let from = from.into_iter();
         let from: Map<String, Value> = from
-            .map(|shape| (shape.input.clone(), dims(&shape.dims).into()))
+            .map(|(input, asked)| (input.to_owned(), asked.join(", ").into()))
             .collect();
         json!({ "key": planned.key.to_string(), "axes": axes, "aligned_from": from })
     };
@@ -149,7 +156,10 @@ fn read_run(plan: &Value) -> Option<Recorded> {
         name: None,
         seed: plan["order_seed"].as_u64()?,
         repeats: plan["repeats"].as_u64()? as u32,
-        schedule: Schedule::default(),
+        schedule: Schedule {
+            ceilings: Ceilings::from_json(&plan["ceilings"]),
+            ..Schedule::default()
+        },
         references: None,
         tolerance: Tolerance::USUAL,
         libraries: Vec::new(),
@@ -198,6 +208,7 @@ fn read_sweep(plan: &Value) -> Option<Recorded> {
             }),
             ceilings: Ceilings::from_json(&plan["ceilings"]),
             settle: plan["settle_ns"].as_i64().map(Nanos),
+            ..Schedule::default()
         },
         references,
         tolerance: Tolerance {

@@ -14,6 +14,7 @@ use crate::cmd::run::resume::contents;
 use crate::cmd::{block_on, open_for_reading};
 use crate::exit::CommandError;
 use crate::findings::sweep::SHAPE_ALIGNED;
+use crate::options::lease::LeaseOptions;
 use crate::plan::axes::case_key;
 use crate::plan::fixed::Conduct;
 use crate::store::rows::{CaseEntry, FindingRow, RunRow, RunStatus};
@@ -113,6 +114,7 @@ pub(in crate::cmd) fn recall(
         unpacked: Vec::new(),
         libraries,
         note: None,
+        lease: LeaseOptions::default(),
     })
 }
 

@@ -7,16 +7,17 @@ use super::prepare::Prepared;
 use super::record;
 use crate::cmd::{read, summary};
 use crate::documents;
-use crate::drive;
+use crate::drive::{self, DriveEnd};
 use crate::exit::{CommandError, Exit};
+use crate::findings::sweep::{GIVEN_UP, LARGER_THAN_OUT_OF_MEMORY, LEFT_OUT_BY_GOAL};
 use crate::plan::answer::{Answer, answer};
 use crate::plan::goal::Goal;
-use crate::plan::schedule::Order;
 use crate::source::SourceError;
+use crate::store::rows::FindingRow;
 use crate::summary::best::best;
 use crate::ui::print;
 use crate::ui::sweep::{self as text, Expected, Plan};
-use edgedyno_shared::ids::RunId;
+use edgedyno_shared::ids::{RunId, Sha256};
 
 /// Cases, order and expected time, without making anything of it.
 pub(in crate::cmd) fn plan(prepared: &Prepared, as_json: bool) {
@@ -64,8 +65,7 @@ pub(in crate::cmd) fn outcome(
 ) -> Result<Exit, CommandError> {
     let source = &swept.source;
     let summaries = read::summaries(source, &source.cases()?)?;
-    let is_paired = prepared.schedule.order == Order::Interleaved;
-    let best = best(&summaries, is_paired);
+    let best = best(&summaries, prepared.schedule.order);
     let run = source.run()?;
     let answer = match &prepared.goal {
         Some(goal) => Some((goal.clone(), answer_of(swept, goal)?)),
@@ -95,16 +95,46 @@ fn answer_of(swept: &Swept, goal: &Goal) -> Result<Answer, CommandError> {
     Ok(answer(goal, &figures))
 }
 
-/// Findings about the sweep as a whole, and where to go from here.
+/// What goes on with a sweep that was interrupted.
+pub(in crate::cmd) fn how_to_go_on(swept: &Swept) -> Result<(), CommandError> {
+    if swept.end == DriveEnd::Interrupted {
+        let run = swept.source.run()?.id;
+        print::note(format_args!("go on with `edgedyno sweep --resume {run}`"));
+    }
+    Ok(())
+}
+
+/// Cases that were left out are named one by one up to this many.
+const MOST_LEFT_OUT: usize = 10;
+
+/// Why cases were left out, one line each.
+fn left_out(findings: &[(Option<Sha256>, FindingRow)]) -> Vec<String> {
+    const CODES: [&str; 3] = [GIVEN_UP, LARGER_THAN_OUT_OF_MEMORY, LEFT_OUT_BY_GOAL];
+    let told = findings.iter().filter_map(|(case, finding)| {
+        let case = (*case)?.to_string();
+        let is_told = CODES.contains(&finding.code.as_str());
+        is_told.then(|| format!("case {}: {}", &case[..8], finding.text))
+    });
+    let mut lines: Vec<String> = told.collect();
+    let more = lines.len().saturating_sub(MOST_LEFT_OUT);
+    if more > 1 {
+        lines.truncate(MOST_LEFT_OUT);
+        lines.push(format!("and {more} more cases; their findings say why"));
+    }
+    lines
+}
+
+/// Findings about the sweep as a whole, what was left out, and where to go from here.
 fn notes(swept: &Swept, run: &RunId) -> Result<Vec<String>, CommandError> {
     let crate::source::Source::Stored { store, run: id } = &swept.source else {
         return Ok(Vec::new());
     };
-    let findings = store.findings(id)?.into_iter();
-    let of_run = findings.filter(|(case, _)| case.is_none());
+    let findings = store.findings(id)?;
+    let of_run = findings.iter().filter(|(case, _)| case.is_none());
     let mut notes: Vec<String> = of_run
         .map(|(_, finding)| format!("{}: {}", finding.level, finding.text))
         .collect();
+    notes.extend(left_out(&findings));
     notes.push(format!(
         "run {run}; `edgedyno summary {run} --case KEY` shows a case"
     ));

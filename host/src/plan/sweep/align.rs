@@ -65,7 +65,9 @@ impl Align {
         match self.mode {
             _ if floor == size => Ok(size),
             Mode::Floor => Ok(floor.max(self.multiple)),
-            Mode::Ceil => Ok(floor + self.multiple),
+            Mode::Ceil => floor
+                .checked_add(self.multiple)
+                .ok_or_else(|| format!("no multiple of {} above {size} fits", self.multiple)),
             Mode::Error => Err(format!("{size} is no multiple of {}", self.multiple)),
         }
     }
@@ -89,6 +91,8 @@ mod tests {
         );
         assert_eq!(apply("14:floor", &[1, 3, 5, 14]), Ok(vec![1, 3, 14, 14]));
         assert!(apply("14", &[1, 3, 384, 518]).unwrap_err().contains("384"));
+        let huge = apply("14:ceil", &[u64::MAX, 14]).unwrap_err();
+        assert!(huge.contains("no multiple of 14"), "{huge}");
         assert_eq!(apply("14:error", &[1, 3, 28, 42]), Ok(vec![1, 3, 28, 42]));
         for wrong in ["0:floor", "x", "14:round"] {
             assert!(Align::parse(wrong).is_err(), "{wrong}");

@@ -26,12 +26,16 @@ pub struct PlanError {
 
 impl From<PlanError> for CommandError {
     fn from(error: PlanError) -> Self {
-        let excerpt = format!("the line reads `{}`", error.excerpt.trim());
+        let excerpt = error.excerpt.trim();
         let hint = error
             .hint
             .clone()
             .unwrap_or_else(|| "docs/plans.md describes plan files".into());
-        Self::usage(error.to_string()).cause(excerpt).hint(hint)
+        let told = Self::usage(error.to_string()).hint(hint);
+        match excerpt {
+            "" => told,
+            excerpt => told.cause(format!("the line reads `{excerpt}`")),
+        }
     }
 }
 
@@ -97,6 +101,12 @@ impl<'a> Node<'a> {
         self.source.error(self.span.clone(), what)
     }
 
+    /// `plan.toml:3:12`.
+    pub(super) fn place(&self) -> String {
+        let at = self.error("");
+        format!("{}:{}:{}", at.path.display(), at.line, at.column)
+    }
+
     /// A single value as text: strings as they are, numbers as written, `true` and `false`.
     pub(super) fn scalar(&self) -> Result<String> {
         match self.value {
@@ -125,8 +135,15 @@ impl<'a> Node<'a> {
     where
         T: std::str::FromStr + PartialOrd + std::fmt::Display,
     {
-        let read = self.scalar()?.parse().ok().filter(|n| *n >= least);
-        read.ok_or_else(|| self.error(format!("a number from {least} on is needed")))
+        let text = self.scalar()?;
+        let read = text.parse().ok().filter(|n| *n >= least);
+        read.ok_or_else(|| {
+            let is_whole = text.bytes().all(|digit| digit.is_ascii_digit());
+            self.error(match is_whole && text.len() > 9 {
+                true => format!("{text} is too large a number"),
+                false => format!("a whole number from {least} on is needed"),
+            })
+        })
     }
 
     pub(super) fn flag(&self) -> Result<bool> {

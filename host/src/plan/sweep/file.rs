@@ -72,15 +72,21 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
         Some(node) => rules_of(&node)?,
         None => (usual_rules(None, None, None), None),
     };
-    let goal = root
-        .take("optimize")
+    let search = root.take("optimize");
+    let goal = search
+        .as_ref()
         .map(|node| node.parse(Goal::parse))
         .transpose()?;
+    let order = root
+        .take("order")
+        .map_or(Ok(Order::default()), |node| node.parse(schedule::order))?;
+    if let Some(search) = &search {
+        let beside = schedule::no_search_beside(order, within.is_some(), sentinel.is_some());
+        beside.map_err(|why| search.error(why))?;
+    }
     let definition = Definition {
         name: root.take("name").map(|node| node.scalar()).transpose()?,
-        order: root
-            .take("order")
-            .map_or(Ok(Order::default()), |node| node.parse(schedule::order))?,
+        order,
         seed: root.take("seed").map_or(Ok(1), |node| node.number(0))?,
         repeats: root
             .take("repeats")
@@ -121,6 +127,7 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
             .map_or_else(|| Ok(usual_inputs()), |node| inputs(&node, folder))?,
         folder: folder.to_owned(),
         models: axes.models,
+        places: axes.places,
         axes: axes.axes,
         zip,
         variants,
@@ -143,6 +150,7 @@ struct Axes<'f> {
     models: BTreeMap<String, ModelFiles>,
     /// Values that variants give, by axis.
     of_variants: BTreeMap<String, Vec<String>>,
+    places: BTreeMap<(String, String), String>,
 }
 
 impl<'f> Axes<'f> {
@@ -152,6 +160,7 @@ impl<'f> Axes<'f> {
             axes: Vec::new(),
             models: BTreeMap::new(),
             of_variants: BTreeMap::new(),
+            places: BTreeMap::new(),
         };
         for named in flatten(table, true)? {
             let axis = axes.axis(&named)?;
@@ -190,10 +199,13 @@ impl<'f> Axes<'f> {
     }
 
     fn value(&mut self, named: &Named<'_>, node: &Node<'_>) -> Result<String> {
-        if named.name == "model" {
-            return self.model(node);
-        }
-        canonical(named, node)
+        let value = match named.name.as_str() {
+            "model" => self.model(node)?,
+            _ => canonical(named, node)?,
+        };
+        let key = (named.name.clone(), value.clone());
+        self.places.entry(key).or_insert_with(|| node.place());
+        Ok(value)
     }
 
     /// A file, or a name with a file for each format.
@@ -818,10 +830,29 @@ seed = 4
                 (1, 22),
                 "no case has model = n.onnx",
             ),
-            ("sentinel = {every = 0}", (1, 21), "a number from 1 on"),
+            (
+                "sentinel = {every = 0}",
+                (1, 21),
+                "a whole number from 1 on",
+            ),
             ("order = 'shuffled'", (1, 9), "interleaved, random, blocked"),
             ("time_budget = 'long'", (1, 15), "time"),
             ("optimize = 'fast'", (1, 12), "a goal such as"),
+            (
+                "optimize = 'max rate'\norder = 'blocked'",
+                (1, 12),
+                "a search takes no order",
+            ),
+            (
+                "optimize = 'max rate'\nsentinel = {every = 4}",
+                (1, 12),
+                "a search takes no sentinel",
+            ),
+            (
+                "optimize = 'max rate'\nrules.p50_within = '1%'",
+                (1, 12),
+                "a search takes no p50_within",
+            ),
             (
                 "cool_down = {below_c = 'cold'}",
                 (1, 24),

@@ -21,6 +21,7 @@ use edgedyno_shared::telemetry::TelemetryMode;
 use self::align::Align;
 use super::goal::Goal;
 use super::schedule::{Order, Within};
+use crate::exit::CommandError;
 
 /// One value of each axis, by name.
 pub type Point = BTreeMap<String, String>;
@@ -59,6 +60,20 @@ pub struct Definition {
     pub telemetry: TelemetryMode,
     pub preparation: Preparation,
     pub inputs: InputWish,
+    /// Where a plan file names a value of an axis, `plan.toml:3:12`, by axis and value.
+    pub places: BTreeMap<(String, String), String>,
+}
+
+impl Definition {
+    /// Says of an error about a value of an axis where the plan file names it.
+    #[must_use]
+    pub fn located(&self, axis: &str, value: Option<&str>, error: CommandError) -> CommandError {
+        let key = (axis.to_owned(), value.unwrap_or_default().to_owned());
+        match self.places.get(&key) {
+            Some(place) => error.cause(format!("`{axis}` is given at {place}")),
+            None => error,
+        }
+    }
 }
 
 /// An axis and its values, each in its one canonical form.

@@ -210,11 +210,16 @@ pub fn resolve(
         add_tenants(&mut case, &tenants, grounds)?;
         let tenants: Vec<PathBuf> = tenants.into_iter().map(|tenant| tenant.path).collect();
         let device = device(grounds, point)?;
+        let at = |axis: &'static str| {
+            let value = point.get(axis).map(String::as_str);
+            move |why| definition.located(axis, value, why)
+        };
         let condition = Condition::parse(&case.condition.0).map_err(CommandError::usage)?;
-        check::cpus(device, &condition.cpus().collect::<Vec<u16>>())?;
-        for cpus in cpu_sets(device, point)? {
+        let beside: Vec<u16> = condition.cpus().collect();
+        check::cpus(device, &beside).map_err(at("condition"))?;
+        for cpus in cpu_sets(device, point).map_err(at("cpus"))? {
             if let Some(cpus) = &cpus {
-                check::cpus(device, cpus)?;
+                check::cpus(device, cpus).map_err(at("cpus"))?;
             }
             out.push(Resolved {
                 case: Case {
@@ -240,7 +245,7 @@ fn case_of(
 ) -> Result<CaseOf, CommandError> {
     let text = |axis: &str| point.get(axis).map(String::as_str);
     let number = |axis: &str| text(axis).and_then(|value| value.parse().ok());
-    refuse_unbuilt(point)?;
+    refuse_unbuilt(definition, point)?;
     let key = RuntimeKey::of(point);
     let runtime = grounds
         .chosen
@@ -285,24 +290,22 @@ fn case_of(
 }
 
 /// What no agent of this version would do is known before an order is sent.
-fn refuse_unbuilt(point: &Point) -> Result<(), CommandError> {
-    if point.contains_key("precision") {
-        return Err(
-            CommandError::usage("no backend of this version has a precision to choose")
-                .hint("leave `precision` out; name files of other precisions as other models"),
-        );
+fn refuse_unbuilt(definition: &Definition, point: &Point) -> Result<(), CommandError> {
+    if let Some(value) = point.get("precision") {
+        let error = CommandError::usage("no backend of this version has a precision to choose")
+            .hint("leave `precision` out; name files of other precisions as other models");
+        return Err(definition.located("precision", Some(value), error));
     }
     let of_tenants = |name: &String| name.starts_with(axis::TENANT_OPTION);
     if point.keys().any(of_tenants) && !point.contains_key("condition") {
         let what = "options of tenants are asked for where no condition names a model";
         return Err(CommandError::usage(what).hint("such as condition = \"model:b.onnx:cpu1\""));
     }
-    let other = |axis: &&String| axis.strip_prefix("param.").is_some_and(|name| name != GAP);
-    if point.keys().any(|axis| other(&axis)) {
-        return Err(
-            CommandError::usage("no workload of this version takes a parameter but `gap`")
-                .hint("what a backend can be told are options: option.KEY"),
-        );
+    let other = |axis: &str| axis.strip_prefix("param.").is_some_and(|name| name != GAP);
+    if let Some((axis, value)) = point.iter().find(|(axis, _)| other(axis)) {
+        let error = CommandError::usage("no workload of this version takes a parameter but `gap`")
+            .hint("what a backend can be told are options: option.KEY");
+        return Err(definition.located(axis, Some(value), error));
     }
     Ok(())
 }
@@ -334,8 +337,10 @@ fn shapes(
         let taken = match axis.and_then(|axis| axis.align) {
             None => asked.clone(),
             Some(align) => align.apply(&asked).map_err(|why| {
-                CommandError::usage(format!("shape {} of input `{input}`: {why}", dims(&asked)))
-                    .hint("align it with mode floor or ceil, or ask for another shape")
+                let what = format!("shape {} of input `{input}`: {why}", dims(&asked));
+                let error = CommandError::usage(what)
+                    .hint("align it with mode floor or ceil, or ask for another shape");
+                definition.located(&name, Some(&value), error)
             })?,
         };
         if taken != asked {

@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for HashRow {
 }
 
 /// A fact of the board: `state` is `ok` with a value, or says with a reason why there is none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FactRow {
     pub name: String,
     pub state: String,

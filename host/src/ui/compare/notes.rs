@@ -6,10 +6,14 @@ use super::label;
 use crate::compare::cell::{Cell, Verdict, Why};
 use crate::compare::conditions::{Difference, Weight};
 use crate::compare::gate::Outcome;
+use crate::compare::metric::Metric;
 use crate::compare::report::{Comparison, Named};
 use crate::compare::rule::Pairing;
 use crate::stats::session::{FEWEST_SESSIONS, SessionSpread, UNKNOWN_SPREAD};
 use crate::ui::units;
+
+/// More undecided comparisons than this are counted and not named.
+const MOST_NAMED: usize = 20;
 
 /// Longest value of a condition that is shown whole.
 const LONGEST: usize = 40;
@@ -37,6 +41,11 @@ fn sides(comparison: &Comparison) -> Vec<String> {
         _ => named.name.clone(),
     };
     let (a, b) = (side(&comparison.a), side(&comparison.b));
+    if a == b {
+        return vec![format!(
+            "A and B are cases of {a}; a change is that of B against A"
+        )];
+    }
     vec![format!(
         "A is {a}, B is {b}; a change is that of B against A"
     )]
@@ -86,7 +95,11 @@ fn rules(comparison: &Comparison) -> Vec<String> {
 
 fn sessions(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
-    for sessions in comparison.cells.iter().filter_map(|cell| cell.sessions) {
+    let several = comparison.ask.metrics.len() > 1;
+    for cell in &comparison.cells {
+        let Some(sessions) = cell.sessions else {
+            continue;
+        };
         let line = match sessions {
             SessionSpread::Unknown { sessions } => format!(
                 "session spread taken as {}: {sessions} of the {FEWEST_SESSIONS} earlier sessions that would \
@@ -96,11 +109,18 @@ fn sessions(comparison: &Comparison) -> Vec<String> {
             SessionSpread::Measured {
                 sessions, sentinel, ..
             } => {
-                let half = sessions_reach(&sessions_of(comparison));
+                let half = sessions_reach(comparison, cell.metric);
                 let of = if sentinel { " of a sentinel" } else { "" };
+                let differs = match several {
+                    true => format!(
+                        "{} of two sessions differs by up to {half} by itself",
+                        cell.metric.title
+                    ),
+                    false => format!("two sessions differ by up to {half} by themselves"),
+                };
                 format!(
-                    "session spread over {sessions} earlier sessions{of}: two sessions differ by up to {half} \
-                     by themselves (95 %); an interval is no narrower than that"
+                    "session spread over {sessions} earlier sessions{of}: {differs} (95 %); an interval is \
+                     no narrower than that"
                 )
             }
         };
@@ -111,20 +131,14 @@ fn sessions(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-fn sessions_of(comparison: &Comparison) -> Vec<SessionSpread> {
-    comparison
-        .cells
-        .iter()
+/// The largest over cases.
+fn sessions_reach(comparison: &Comparison, metric: &Metric) -> String {
+    let cells = comparison.cells.iter();
+    let of_metric = cells.filter(|cell| cell.metric.name == metric.name);
+    let largest = of_metric
         .filter_map(|cell| cell.sessions)
-        .collect()
-}
-
-fn sessions_reach(all: &[SessionSpread]) -> String {
-    let reaches = all
-        .iter()
-        .filter(|s| matches!(s, SessionSpread::Measured { .. }));
-    let largest = reaches
-        .filter_map(|s| s.half_width(0.95))
+        .filter(|spread| matches!(spread, SessionSpread::Measured { .. }))
+        .filter_map(|spread| spread.half_width(0.95))
         .fold(0.0, f64::max);
     units::percent(largest.exp_m1())
 }
@@ -226,6 +240,14 @@ fn undecided(comparison: &Comparison) -> Vec<String> {
         };
         lines.push(format!("undecided: {name}: {}", what_would_do(why, cell)));
     }
+    let more = lines.len().saturating_sub(MOST_NAMED);
+    if more > 1 {
+        lines.truncate(MOST_NAMED);
+        lines.push(format!(
+            "undecided: {} more; --json names all",
+            units::count(more as u64)
+        ));
+    }
     let few = comparison
         .cells
         .iter()
@@ -254,11 +276,16 @@ fn what_would_do(why: Why, cell: &Cell) -> String {
             worth(cell.b.n_eff),
         ),
         Why::Wide(repeats) => format!("about {repeats} repeats of each arm would do"),
-        Why::Sessions => {
-            "two runs differ by as much by themselves, so more repeats do not help; arms \
-                          that take turns would (--rerun)"
-                .into()
-        }
+        Why::Sessions => match cell.sessions {
+            Some(SessionSpread::Unknown { .. }) => format!(
+                "how far two runs here differ by themselves is not known, and what is taken for it, {}, \
+                 hides this; arms that take turns would do (--rerun), or more runs of the case in the store",
+                units::percent(UNKNOWN_SPREAD)
+            ),
+            _ => "two runs differ by as much by themselves, so more repeats do not help; arms that take \
+                  turns would (--rerun)"
+                .into(),
+        },
         Why::Hopeless => {
             "repeats differ too much; see the findings of both runs, and quieten the board".into()
         }
@@ -309,5 +336,28 @@ fn gates(comparison: &Comparison) -> Vec<String> {
         lines.push(format!("gate {}: {outcome}", gate.gate));
         lines.extend(gate.reasons.iter().map(|reason| format!("  {reason}")));
     }
+    lines.extend(finer_than_the_gate(comparison));
     lines
+}
+
+/// Where nothing but too fine a question leaves a gate undecided: how to ask for no more than the gate does.
+fn finer_than_the_gate(comparison: &Comparison) -> Option<String> {
+    let share = comparison.fail_over?;
+    let undecided =
+        |cell: &&Cell| matches!(cell.verdict, Verdict::Undecided(_) | Verdict::NotComparable);
+    let mut cells = comparison.cells.iter().filter(undecided).peekable();
+    cells.peek()?;
+    let is_within = |cell: &Cell| {
+        let point = cell.measured.as_ref().map(|measured| measured.point.abs());
+        let reach = cell.decision.map(|decision| decision.half_width);
+        let ends = point.zip(reach).map(|(point, reach)| point + reach);
+        cell.min_effect < share && ends.is_some_and(|ends| ends <= share.ln_1p())
+    };
+    let percent = units::percent(share).replace(' ', "");
+    cells.all(is_within).then(|| {
+        format!(
+            "hint: every change that is undecided is surely below {percent}; --min-effect {percent} asks for \
+             no more than that"
+        )
+    })
 }
