@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use zip::ZipArchive;
 
-use crate::workspace;
+use crate::{commands, workspace};
 
 /// The folder of the assets: `test-assets` in the build folder, or `EDGEDYNO_TEST_ASSETS`, which
 /// several checkouts may share.
@@ -34,6 +34,55 @@ pub fn wheel_for(
     requirement: &str,
     is_wanted: fn(&str) -> bool,
 ) -> Result<PathBuf> {
+    once(name, |scratch, unpacked| {
+        let wheel = download(platform, requirement, scratch)?;
+        if unpack(&wheel, unpacked, is_wanted)? == 0 {
+            bail!("{requirement} holds none of the wanted files");
+        }
+        Ok(())
+    })
+}
+
+/// Unpacks one file of a package of npm, downloaded by npm on the first call, and returns its path. Its
+/// SHA-256 is held against `sha256`, in hex.
+pub fn npm(requirement: &str, file: &str, sha256: &str) -> Result<PathBuf> {
+    let name = requirement.replace(['@', '/'], "-");
+    let folder = once(&name, |scratch, unpacked| {
+        let mut pack = Command::new("npm");
+        pack.args(["pack", "--silent", requirement, "--pack-destination"])
+            .arg(scratch);
+        let packed = succeed(pack, "npm")?;
+        fs::create_dir_all(unpacked)?;
+        let mut unpack = Command::new("tar");
+        unpack
+            .args(["--extract", "--gzip", "--strip-components=1", "--file"])
+            .arg(scratch.join(packed.trim()))
+            .arg("--directory")
+            .arg(unpacked)
+            .arg(format!("package/{file}"));
+        succeed(unpack, "tar")?;
+        let found = commands::sha256(&unpacked.join(file));
+        ensure!(found == sha256, "{file} of {requirement} has hash {found}");
+        Ok(())
+    })?;
+    Ok(folder.join(file))
+}
+
+/// What a program printed that ended well.
+fn succeed(mut command: Command, name: &str) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if !output.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The folder of this name among the assets; `fill` makes it on the first call, with a folder for what it
+/// needs meanwhile and the one to make.
+fn once(name: &str, fill: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<PathBuf> {
     let folder = folder()?;
     let ready = folder.join(name);
     if ready.is_dir() {
@@ -48,39 +97,31 @@ pub fn wheel_for(
     let scratch = tempfile::Builder::new()
         .prefix("part-")
         .tempdir_in(&folder)?;
-    let wheel = download(platform, requirement, scratch.path())?;
     let unpacked = scratch.path().join("unpacked");
-    if unpack(&wheel, &unpacked, is_wanted)? == 0 {
-        bail!("{requirement} holds none of the wanted files");
-    }
+    fill(scratch.path(), &unpacked)?;
     // Complete or absent: nobody ever sees half a folder.
     fs::rename(&unpacked, &ready)?;
     Ok(ready)
 }
 
 fn download(platform: Option<&str>, requirement: &str, folder: &Path) -> Result<PathBuf> {
-    let output = Command::new("python3")
-        .args([
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--disable-pip-version-check",
-        ])
-        .args(
-            platform
-                .iter()
-                .flat_map(|platform| ["--platform", platform]),
-        )
-        .args(["--no-deps", "--only-binary=:all:", "--dest"])
-        .arg(folder)
-        .arg(requirement)
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start python3")?;
-    if !output.status.success() {
-        bail!("pip: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+    ])
+    .args(
+        platform
+            .iter()
+            .flat_map(|platform| ["--platform", platform]),
+    )
+    .args(["--no-deps", "--only-binary=:all:", "--dest"])
+    .arg(folder)
+    .arg(requirement);
+    succeed(pip, "pip")?;
     fs::read_dir(folder)?
         .flatten()
         .map(|entry| entry.path())

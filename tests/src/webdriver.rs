@@ -1,12 +1,13 @@
 //! A browser by its driver: enough of the WebDriver protocol (W3C, 2018) to open a page, press keys and ask
 //! what became of it.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 /// A session with a headless browser; both end with it.
@@ -101,10 +102,35 @@ impl Browser {
         Ok(entries.iter().map(text).collect())
     }
 
-    /// The page as a PDF, in base64.
-    pub fn print(&self) -> Result<String> {
-        let pdf = self.ask("print", &json!({}))?;
-        Ok(pdf.as_str().context("a PDF is a text")?.to_owned())
+    /// What a script gives to its last argument, a function, sooner or later.
+    pub fn awaited(&self, script: &str) -> Result<Value> {
+        self.ask("execute/async", &json!({ "script": script, "args": [] }))
+    }
+
+    /// Shows pages as a reader's system asks for: `light` or `dark`.
+    pub fn prefer(&self, scheme: &str) -> Result<()> {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        let command =
+            json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "features": features } });
+        self.ask("goog/cdp/execute", &command).map(drop)
+    }
+
+    /// The page on A4 paper, as a PDF file.
+    pub fn print(&self, file: &Path) -> Result<()> {
+        let paper = json!({ "page": { "width": 21.0, "height": 29.7 }, "background": true });
+        let pdf = self.ask("print", &paper)?;
+        into_file(pdf.as_str().context("a PDF is a text")?, file)
+    }
+
+    /// The whole page as a PNG file, however long it is.
+    pub fn picture(&self, file: &Path) -> Result<()> {
+        let command =
+            json!({ "cmd": "Page.captureScreenshot", "params": { "captureBeyondViewport": true } });
+        let answer = self.ask("goog/cdp/execute", &command)?;
+        into_file(
+            answer["data"].as_str().context("a picture is a text")?,
+            file,
+        )
     }
 
     fn ask(&self, command: &str, body: &Value) -> Result<Value> {
@@ -132,6 +158,21 @@ impl Browser {
         }
         Ok(value.clone())
     }
+}
+
+/// Writes what comes as base64 into a file.
+fn into_file(base64: &str, file: &Path) -> Result<()> {
+    let mut decoder = Command::new("base64")
+        .arg("--decode")
+        .stdin(Stdio::piped())
+        .stdout(File::create(file)?)
+        .spawn()
+        .context("base64 does not start")?;
+    let mut stdin = decoder.stdin.take().context("its input is a pipe")?;
+    stdin.write_all(base64.as_bytes())?;
+    drop(stdin);
+    ensure!(decoder.wait()?.success(), "this is no base64");
+    Ok(())
 }
 
 impl Drop for Browser {

@@ -5,7 +5,9 @@ use std::fs;
 use edgedyno_tests::Sandbox;
 use edgedyno_tests::commands::small_model;
 use edgedyno_tests::schema::assert_matches_schema;
+use edgedyno_tests::skip::{self, Need};
 use edgedyno_tests::workspace;
+use regex::Regex;
 use serde_json::Value;
 
 fn sweep(sandbox: &Sandbox, tag: &str) {
@@ -19,6 +21,10 @@ fn sweep(sandbox: &Sandbox, tag: &str) {
         "option.latency_us=300,400",
         "--axis",
         "threads=1,2",
+        "--axis",
+        "option.phases=4",
+        "--axis",
+        "option.steps=5",
         "--warmup",
         "5",
         "--trials",
@@ -58,6 +64,8 @@ fn a_sweep_becomes_one_page() {
         "p50 over option.latency_us and threads",
         "From nothing to the first result",
         "Memory of the measuring process",
+        "Where the time of a run goes",
+        "How long each step takes",
         "The best case by each metric",
     ] {
         assert!(page.contains(words), "no {words:?}");
@@ -91,6 +99,49 @@ fn a_comparison_stands_in_the_page_of_two_runs_or_of_one() {
     assert_eq!(nowhere.code, 2, "{}", nowhere.stderr);
 }
 
+/// What stands on the first screen, as text.
+fn at_a_glance(page: &str) -> String {
+    let (_, rest) = page.split_once("<section id=\"what\"").unwrap();
+    let (section, _) = rest.split_once("</section>").unwrap();
+    let text = Regex::new("<[^>]*>").unwrap().replace_all(section, "");
+    text.into_owned()
+}
+
+#[test]
+fn a_load_is_answered_for_on_the_first_screen_and_drawn() {
+    if !skip::has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    let line = "stress small.onnx --backend fake --working-set 8MiB --warmup 2 --duration 200ms \
+                --settle 100ms --force --levels 50,100 --stressor mem_copy --repeat 2 --tag load";
+    sandbox.edgedyno(line.split_whitespace());
+    let line = "report load --output load.html --figures figures --json";
+    let document = sandbox.edgedyno(line.split(' ')).ok().json();
+    let names: Vec<&str> = document["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.contains(&"contention.svg") && names.contains(&"conditions.png"),
+        "{names:?}"
+    );
+    let page = fs::read_to_string(sandbox.work().join("load.html")).unwrap();
+    let text = at_a_glance(&page);
+    assert!(text.contains("Worst condition"), "{text}");
+    for words in [
+        "Under load",
+        "Slowdown by condition",
+        "Which load slows it most",
+        "p50 × idle",
+    ] {
+        assert!(page.contains(words), "no {words:?}");
+    }
+}
+
 #[test]
 fn figures_are_files_of_both_kinds() {
     let sandbox = Sandbox::new();
@@ -109,6 +160,8 @@ fn figures_are_files_of_both_kinds() {
     for name in [
         "sweep-option-latency-us",
         "heat-option-latency-us-threads",
+        "phases",
+        "steps",
         "cold",
         "memory",
         "case0-latency-option-latency-us-300-threads-1",

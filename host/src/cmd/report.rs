@@ -226,6 +226,8 @@ fn drawings<'a>(
         for figure in &chapter.figures {
             out.push((format!("{run}{}", figure.name), figure));
         }
+        let loads = chapter.loads.iter().flat_map(|load| &load.figures);
+        out.extend(loads.map(|figure| (format!("{run}{}", figure.name), figure)));
         for (at, part) in chapter.parts.iter().enumerate() {
             let case = match chapter.parts.len() {
                 1 => String::new(),

@@ -131,6 +131,12 @@ pub(super) fn legend(svg: &mut Svg, top: f64, series: &[(String, Ink)]) -> f64 {
     y + LINE + 6.0
 }
 
+/// Lines of one figure differ by their dashes as well as by their colours.
+pub(super) fn dash(number: usize) -> &'static str {
+    const DASHES: [&str; 6] = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 4"];
+    DASHES[number % DASHES.len()]
+}
+
 /// A name cut to what has room; the cut is shown.
 pub(super) fn short(name: &str) -> String {
     match name.chars().count() > LONGEST {

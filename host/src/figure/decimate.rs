@@ -3,32 +3,76 @@
 /// Points of a line, at most `most` of them: the first, lowest, highest and last of each stretch, in their
 /// order. What sticks out of the line is still there; what lies between is not, and the figure says so.
 pub(super) fn min_max(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
-    if points.len() <= most.max(4) {
-        return points.to_vec();
-    }
-    let stretch = points.len().div_ceil((most / 4).max(1));
-    let mut out = Vec::with_capacity(most);
-    for part in points.chunks(stretch) {
-        let at = |better: fn(f64, f64) -> bool| {
-            (0..part.len()).fold(0, |best, i| {
-                if better(part[i].1, part[best].1) {
-                    i
-                } else {
-                    best
-                }
-            })
+    let mut thin = Thin::new(points.len(), most);
+    points.iter().for_each(|point| thin.push(*point));
+    thin.finish()
+}
+
+/// The same for points that come one after the other and are not all held.
+#[derive(Debug, Clone)]
+pub(crate) struct Thin {
+    /// Points of one stretch; 1 keeps every one.
+    stretch: usize,
+    seen: usize,
+    /// First, lowest, highest and last of the stretch under way, with their numbers.
+    part: Option<[(usize, (f64, f64)); 4]>,
+    kept: Vec<(f64, f64)>,
+}
+
+impl Thin {
+    /// `count` points are expected; where more come, more than `most` are kept.
+    pub(crate) fn new(count: usize, most: usize) -> Self {
+        let stretch = match count <= most.max(4) {
+            true => 1,
+            false => count.div_ceil((most / 4).max(1)),
         };
-        let mut kept = [0, at(|a, b| a < b), at(|a, b| a > b), part.len() - 1];
-        kept.sort_unstable();
-        let mut last = usize::MAX;
-        for i in kept {
-            if i != last {
-                out.push(part[i]);
-                last = i;
+        Self {
+            stretch,
+            seen: 0,
+            part: None,
+            kept: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, point: (f64, f64)) {
+        if self.stretch == 1 {
+            self.kept.push(point);
+            return;
+        }
+        let here = (self.seen, point);
+        self.part = Some(match self.part {
+            None => [here; 4],
+            Some([first, low, high, _]) => [
+                first,
+                if point.1 < low.1.1 { here } else { low },
+                if point.1 > high.1.1 { here } else { high },
+                here,
+            ],
+        });
+        self.seen += 1;
+        if self.seen.is_multiple_of(self.stretch) {
+            self.end_stretch();
+        }
+    }
+
+    fn end_stretch(&mut self) {
+        let Some(mut part) = self.part.take() else {
+            return;
+        };
+        part.sort_unstable_by_key(|(number, _)| *number);
+        let mut last = None;
+        for (number, point) in part {
+            if last != Some(number) {
+                self.kept.push(point);
+                last = Some(number);
             }
         }
     }
-    out
+
+    pub(crate) fn finish(mut self) -> Vec<(f64, f64)> {
+        self.end_stretch();
+        self.kept
+    }
 }
 
 #[cfg(test)]

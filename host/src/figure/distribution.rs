@@ -1,38 +1,35 @@
 //! How latencies are spread: a histogram, and below it the share of trials that took at most so long.
 
 use super::chart::{BELOW, Frame, SMALL, WIDTH, heading};
-use super::decimate::min_max;
+use super::decimate::Thin;
 use super::palette::{ALARM, QUIET, SERIES, TEXT};
 use super::scale::{Scale, time_unit};
 use super::svg::{Anchor, Svg};
 use super::{Figure, name_of};
 use crate::summary::Latency;
 use crate::ui::units;
-use crate::view::CaseView;
 
 const BINS: usize = 60;
 const MOST_POINTS: usize = 1200;
 
-/// The measured trials of all repeats of a case; none where there are none.
-pub fn distribution(label: &str, view: &CaseView) -> Option<Figure> {
-    let latency = Latency::of(view)?;
-    let mut sorted: Vec<i64> = view
-        .counting()
-        .flat_map(|repeat| repeat.trials.measured.iter().copied())
-        .collect();
-    sorted.sort_unstable();
-    let (unit, size) = time_unit(*sorted.last()? as f64);
-    let values: Vec<f64> = sorted.iter().map(|ns| *ns as f64 / size).collect();
+/// Latencies of all repeats of a case in nanoseconds, from the shortest to the longest; none where there are
+/// none.
+pub fn distribution(label: &str, latency: &Latency, sorted: &[i64]) -> Option<Figure> {
+    let (shortest, longest) = (*sorted.first()?, *sorted.last()?);
+    let (unit, size) = time_unit(longest as f64);
+    let in_unit = |ns: i64| ns as f64 / size;
     let title = format!("How long a run takes: {label}");
     let mut svg = Svg::default();
     let top = heading(&mut svg, &title);
 
-    let bounds: Vec<f64> = shown(&latency)
-        .iter()
-        .filter_map(|(_, _, bound)| Some(bound.as_ref()? / size))
-        .collect();
-    let x = Scale::fitting(&[&values[..], &bounds].concat());
-    let counts = histogram(&values, &x);
+    let shown_ends = shown(latency)
+        .into_iter()
+        .flat_map(|(_, value, bound)| [Some(value), bound])
+        .flatten()
+        .map(|ns| ns / size);
+    let ends: Vec<f64> = shown_ends.chain([shortest, longest].map(in_unit)).collect();
+    let x = Scale::fitting(&ends);
+    let counts = histogram(sorted.iter().map(|ns| in_unit(*ns)), &x);
     let most = counts.iter().copied().max().unwrap_or(1);
     let upper = Frame::new(top + 6.0, 170.0, x.clone(), Scale::of([most as f64], true));
     upper.y_axis(&mut svg, "trials");
@@ -49,18 +46,18 @@ pub fn distribution(label: &str, view: &CaseView) -> Option<Figure> {
         &format!("latency in {unit}"),
         "% of trials, at most",
     );
-    let all = values.len() as f64;
-    let steps = values.iter().zip(1..);
-    let steps: Vec<(f64, f64)> = steps
-        .map(|(x, n)| (*x, f64::from(n) / all * 100.0))
-        .collect();
-    let steps = min_max(&steps, MOST_POINTS);
+    let all = sorted.len() as f64;
+    let mut steps = Thin::new(sorted.len(), MOST_POINTS);
+    for (ns, n) in sorted.iter().zip(1_u64..) {
+        steps.push((in_unit(*ns), n as f64 / all * 100.0));
+    }
+    let steps = steps.finish();
     let points: Vec<(f64, f64)> = steps
         .iter()
         .map(|(x, y)| (lower.x(*x), lower.y(*y)))
         .collect();
     svg.group("ecdf", |svg| svg.path(&points, SERIES[0], 2.0, ""));
-    let words = marks(&mut svg, &lower, &latency, size);
+    let words = marks(&mut svg, &lower, latency, size);
     let about = format!(
         "{} trials of {} repeats. {}. The dashed line right of a percentile is what the true one stays below, \
          in 99 of 100 experiments; without one there are too few independent trials to say so.",
@@ -79,10 +76,10 @@ pub fn distribution(label: &str, view: &CaseView) -> Option<Figure> {
 }
 
 /// Trials in stretches of equal width on the axis.
-fn histogram(values: &[f64], x: &Scale) -> Vec<usize> {
+fn histogram(values: impl Iterator<Item = f64>, x: &Scale) -> Vec<usize> {
     let mut counts = vec![0; BINS];
     for value in values {
-        let at = x.place(*value, 0.0, BINS as f64) as usize;
+        let at = x.place(value, 0.0, BINS as f64) as usize;
         counts[at.min(BINS - 1)] += 1;
     }
     counts

@@ -4,13 +4,17 @@
 
 mod chart;
 mod cold;
+mod contention;
 mod decimate;
 mod distribution;
 pub mod forest;
 mod memory;
 mod palette;
+pub mod phases;
 mod png;
 mod scale;
+mod stack;
+pub mod steps;
 mod svg;
 pub mod sweep;
 pub mod timeline;
@@ -20,10 +24,13 @@ pub mod warmup;
 mod tests;
 
 pub use cold::cold;
+pub use contention::contention;
 pub use distribution::distribution;
 pub use forest::forest;
 pub use memory::memory;
+pub use phases::phases;
 pub use png::{PngError, png};
+pub use steps::steps;
 pub use svg::escape;
 pub use sweep::sweep;
 pub use timeline::timeline;

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading, legend, say, say_left_out, short};
+use super::chart::{
+    BELOW, Frame, LINE, SMALL, WIDTH, dash, heading, legend, say, say_left_out, short,
+};
 use super::palette::{ALARM, HEAT, PAPER, QUIET, TEXT, series};
 use super::scale::{Scale, time_unit};
 use super::svg::{Anchor, Svg};
@@ -163,9 +165,7 @@ fn line(
         .iter()
         .filter_map(|(x, point)| Some(at(*x, point.p50_ns?)))
         .collect();
-    // Lines of one figure differ by their dashes as well as by their colours.
-    let dashes = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 4"];
-    svg.path(&ys, ink, 2.0, dashes[number % dashes.len()]);
+    svg.path(&ys, ink, 2.0, dash(number));
     for (x, point) in placed {
         let Some(p50) = point.p50_ns else { continue };
         let place = at(x, p50);

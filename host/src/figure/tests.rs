@@ -1,12 +1,20 @@
 //! Figures are well-formed, have units on their axes, and say what they leave out.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::contention::curve::Ratio;
+use crate::contention::knee::{Fit, Knee, Slope};
+use crate::contention::report::{self, Baseline, Curve, Experiment};
 use crate::figure::forest::Row;
+use crate::figure::phases::Phases;
+use crate::figure::steps::Step;
 use crate::figure::sweep::Point;
-use crate::figure::timeline::{Lane, Track};
-use crate::figure::warmup::Life;
+use crate::figure::timeline::{Lane, Track, Tracker};
+use crate::figure::warmup::{Life, Living};
+use crate::stats::outlier;
 use crate::summary::tests::{hand_worked, view};
-use crate::summary::{ColdStart, MemoryUse};
+use crate::summary::{ColdStart, Latency, MemoryUse};
 
 /// Names of elements and their nesting, or why the text is no XML.
 fn outline(svg: &str) -> Result<Vec<String>, String> {
@@ -75,7 +83,14 @@ fn assert_sound(figure: &Figure) {
 #[test]
 fn a_distribution_marks_percentiles_and_their_bounds() {
     let (_dir, store) = hand_worked();
-    let figure = distribution("threads=2 <&>", &view(&store)).unwrap();
+    let view = view(&store);
+    let latency = Latency::of(&view).unwrap();
+    let measured = view
+        .counting()
+        .flat_map(|repeat| repeat.trials.measured.clone());
+    let mut sorted: Vec<i64> = measured.collect();
+    sorted.sort_unstable();
+    let figure = distribution("threads=2 <&>", &latency, &sorted).unwrap();
     assert_sound(&figure);
     let expected = [
         "y-axis",
@@ -123,9 +138,12 @@ fn a_time_line_marks_outliers_and_says_what_it_leaves_out() {
             .map(|i| (f64::from(i) / 1e3, latency(i)))
             .collect()
     };
-    let track = |repeat, count| Track {
-        repeat,
-        trials: trials(count),
+    let track = |repeat, count: u32| -> Track {
+        let trials = trials(count);
+        let latencies: Vec<f64> = trials.iter().map(|(_, ns)| *ns).collect();
+        let mut tracker = Tracker::new(repeat, trials.len(), outlier::Scale::of(&latencies));
+        trials.iter().for_each(|(s, ns)| tracker.push(*s, *ns));
+        tracker.finish()
     };
     let lane = |points: &[(f64, f64)]| Lane {
         name: "therm.zone_0.temp".into(),
@@ -172,12 +190,13 @@ fn a_time_line_marks_outliers_and_says_what_it_leaves_out() {
 
 #[test]
 fn warm_up_stands_left_of_zero() {
-    let life = Life {
-        repeat: 0,
-        nanoseconds: [9e6, 3e6].into_iter().chain([1e6; 20]).collect(),
-        first_measured: 2,
+    let life = |measured: u32| -> Life {
+        let mut living = Living::new(0, measured as usize);
+        [9e6, 3e6].into_iter().for_each(|ns| living.push_before(ns));
+        (0..measured).for_each(|_| living.push_measured(1e6));
+        living.finish()
     };
-    let figure = warmup("a", &[life]).unwrap();
+    let figure = warmup("a", &[life(20)]).unwrap();
     assert_sound(&figure);
     assert_eq!(groups(&figure), ["legend", "y-axis", "x-axis", "lives"]);
     assert!(figure.svg.contains("before zero: cold and warm-up"));
@@ -185,7 +204,15 @@ fn warm_up_stands_left_of_zero() {
         !figure.about.contains("median of up to"),
         "few trials are drawn one by one"
     );
+    let long = warmup("a", &[life(100_000)]).unwrap();
+    assert!(
+        long.about.contains("median of up to 250 trials"),
+        "{}",
+        long.about
+    );
+    assert!(long.svg.len() < 20_000, "{}", long.svg.len());
     assert_eq!(warmup("a", &[]), None);
+    assert_eq!(warmup("a", &[Life::default()]), None);
 }
 
 #[test]
@@ -292,4 +319,233 @@ fn a_forest_plot_has_what_stands_out_in_another_shape() {
         figure.about
     );
     assert_eq!(forest("none", &rows[2..]), None);
+}
+
+#[test]
+fn phases_add_up_to_the_trial_and_the_rest_has_a_name() {
+    let told = |phases: &[(&str, f64)], trial: f64| Phases {
+        phases: phases
+            .iter()
+            .map(|(name, ns)| ((*name).to_owned(), *ns))
+            .collect(),
+        trial,
+    };
+    let cases = [
+        labelled("a", told(&[("preprocess", 1e6), ("forward", 6e6)], 8e6)),
+        // Phases that overlap: more than the trial.
+        labelled("b", told(&[("forward", 9e6), ("postprocess", 2e6)], 10e6)),
+        labelled("c", Phases::default()),
+    ];
+    let figure = phases(&cases).unwrap();
+    assert_sound(&figure);
+    assert_eq!(groups(&figure), ["legend", "x-axis", "cases"]);
+    let said: Vec<&str> = marks(&figure, "cases");
+    let expected = [
+        "a: preprocess 1 ms",
+        "a: forward 6 ms",
+        "a: everything else 1 ms",
+        "b: forward 9 ms",
+        "b: postprocess 2 ms",
+    ];
+    assert_eq!(said, expected);
+    assert_eq!(phases(&cases[2..]), None);
+
+    let many: Vec<(String, f64)> = (0..9).map(|i| (format!("p{i}"), 1e6)).collect();
+    let many = Phases {
+        phases: many,
+        trial: 9e6,
+    };
+    let figure = phases(&[labelled("many", many)]).unwrap();
+    let said = marks(&figure, "cases");
+    assert_eq!(said.len(), 6);
+    assert_eq!(said[5], "many: everything else 4 ms");
+}
+
+/// What the marks of a group say, in their order.
+fn marks<'a>(figure: &'a Figure, group: &str) -> Vec<&'a str> {
+    let (_, rest) = figure
+        .svg
+        .split_once(&format!("<g class=\"{group}\">"))
+        .unwrap();
+    let (inside, _) = rest.split_once("</g>").unwrap();
+    let titles = inside.split("<title>").skip(1);
+    titles
+        .filter_map(|rest| rest.split("</title>").next())
+        .collect()
+}
+
+#[test]
+fn steps_are_a_line_with_their_spread_until_there_are_too_many_to_mark() {
+    let step = |number: u32| Step {
+        number,
+        p10: 1e6,
+        p50: 1e6 + f64::from(number) * 1e4,
+        p90: 3e6,
+    };
+    let few = labelled("a", (0..4).map(step).collect::<Vec<_>>());
+    let none = labelled("b", Vec::new());
+    let figure = steps(&[few, none.clone()], 1).unwrap();
+    assert_sound(&figure);
+    assert_eq!(groups(&figure), ["y-axis", "x-axis", "steps"]);
+    assert_eq!(marks(&figure, "steps").len(), 4);
+    assert_eq!(
+        marks(&figure, "steps")[3],
+        "a: step 3, p50 1.03 ms, p10 1 ms, p90 3 ms"
+    );
+    assert!(
+        !figure.about.contains("lowest and highest"),
+        "{}",
+        figure.about
+    );
+
+    let many = labelled("a", (0..3000).map(step).collect::<Vec<_>>());
+    let figure = steps(&[many], 7).unwrap();
+    assert_sound(&figure);
+    assert!(marks(&figure, "steps").is_empty());
+    assert!(
+        figure
+            .about
+            .contains("Of up to 3000 steps the lowest and highest"),
+        "{}",
+        figure.about
+    );
+    assert!(
+        figure.about.contains("one in 7 was looked at"),
+        "{}",
+        figure.about
+    );
+    assert!(figure.svg.len() < 20_000, "{}", figure.svg.len());
+    assert_eq!(steps(&[none], 1), None);
+}
+
+/// p50 and p99 of a condition over those of the idle board.
+fn loaded(condition: &str, gbps: Option<f64>, ratio: f64, valid: bool) -> report::Point {
+    let of = |ratio: f64| Ratio {
+        ratio,
+        ci95: Some((ratio - 0.01, ratio + 0.01)),
+        rounds: 5,
+    };
+    let slowdown = [("latency_p50_ms", ratio), ("latency_p99_ms", 2.0 * ratio)];
+    report::Point {
+        case: "c".into(),
+        condition: condition.into(),
+        share: None,
+        target_bps: None,
+        achieved_bps: gbps.map(|gbps| gbps * 1e9),
+        achieved_per_cpu_second_bps: None,
+        repeats: 5,
+        valid_repeats: if valid { 5 } else { 1 },
+        valid,
+        marks: Vec::new(),
+        figures: BTreeMap::new(),
+        slowdown: slowdown
+            .map(|(name, ratio)| (name.to_owned(), of(ratio)))
+            .into(),
+        over_spin: BTreeMap::new(),
+    }
+}
+
+fn experiment(points: Vec<report::Point>, knee: Option<Knee>) -> Experiment {
+    let slope = |value: f64| Slope { value, ci95: None };
+    let levels = points
+        .iter()
+        .filter(|point| point.condition.starts_with("mem_copy"));
+    Experiment {
+        axes: BTreeMap::new(),
+        simulated: false,
+        baseline: Baseline {
+            case: "i".into(),
+            repeats: 5,
+            figures: BTreeMap::new(),
+        },
+        curves: vec![Curve {
+            stressor: "mem_copy:cpu1".into(),
+            fit: Some(Fit {
+                slope: slope(0.05),
+                height_at_zero: 1.0,
+                knee,
+                points: 20,
+            }),
+            sensitivity_ms_per_gbps: None,
+            slo: None,
+            conditions: levels.map(|point| point.condition.clone()).collect(),
+        }],
+        worst: Some("mem_copy:cpu1".into()),
+        recovery: None,
+        points,
+    }
+}
+
+#[test]
+fn a_contention_curve_has_its_knee_and_crosses_out_what_does_not_count() {
+    let points = vec![
+        loaded("spin:cpu1", Some(0.0), 1.02, true),
+        loaded("mem_copy:cpu1@30%", Some(3.0), 1.05, true),
+        loaded("mem_copy:cpu1@60%", Some(6.0), 1.5, false),
+        loaded("mem_copy:cpu1", Some(9.0), 1.4, true),
+        loaded("io", None, 1.1, true),
+    ];
+    let slope = |value: f64| Slope { value, ci95: None };
+    let knee = Knee {
+        at: 4.0,
+        ci95: (Some(3.0), None),
+        before: slope(0.01),
+        after: slope(0.07),
+        height: 1.05,
+    };
+    let figures = contention("", &experiment(points, Some(knee)));
+    figures.iter().for_each(assert_sound);
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+    assert_eq!(names, ["contention", "conditions"]);
+    let [curve, rows] = figures.as_slice() else {
+        panic!("two figures");
+    };
+    let expected = [
+        "legend", "y-axis", "fit", "knee", "idle", "points", "y-axis", "idle", "points", "x-axis",
+    ];
+    assert_eq!(groups(curve), expected);
+    assert_eq!(
+        marks(curve, "points"),
+        [
+            "mem_copy:cpu1@30%: p50 × 1.05, between 1.04 and 1.06, at 3 GB/s",
+            "mem_copy:cpu1@60%: p50 × 1.5, between 1.49 and 1.51, at 6 GB/s; invalid",
+            "mem_copy:cpu1: p50 × 1.4, between 1.39 and 1.41, at 9 GB/s",
+            "spin:cpu1: p50 × 1.02, between 1.01 and 1.03",
+        ]
+    );
+    for words in [
+        "knee at 4 GB/s, above 3 GB/s; the levels do not bound it from above",
+        "Crossed out, since too few repeats had the load they were meant to have, or the board changed \
+         meanwhile: mem_copy:cpu1@60%.",
+        "traffic or latency is not known: 1.",
+    ] {
+        assert!(
+            curve.about.contains(words),
+            "no {words:?} in {}",
+            curve.about
+        );
+    }
+    // The slowest first, and the worst of those that count by name.
+    let order: Vec<&str> = marks(rows, "rows")
+        .iter()
+        .filter_map(|m| m.split(": ").next())
+        .collect();
+    let expected = [
+        "mem_copy:cpu1@60%",
+        "mem_copy:cpu1",
+        "io",
+        "mem_copy:cpu1@30%",
+        "spin:cpu1",
+    ];
+    assert_eq!(order, expected);
+    assert!(rows.svg.contains("× 1.5, invalid") && rows.svg.contains("× 1.4, the worst"));
+}
+
+#[test]
+fn loads_without_levels_have_no_curve() {
+    let points = vec![loaded("spin:cpu1", Some(0.0), 1.02, true)];
+    let figures = contention("threads=2", &experiment(points, None));
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+    assert_eq!(names, ["conditions-threads-2"]);
+    assert!(contention("", &experiment(Vec::new(), None)).is_empty());
 }

@@ -1,7 +1,7 @@
 //! Trial after trial as time goes by, one panel for each repeat, with outliers marked.
 
 use super::chart::{BELOW, Frame, LINE, SMALL, WIDTH, heading};
-use super::decimate::min_max;
+use super::decimate::{Thin, min_max};
 use super::palette::{ALARM, QUIET, SERIES};
 use super::scale::{Scale, time_unit};
 use super::svg::{Anchor, Svg};
@@ -11,14 +11,83 @@ use crate::ui::units;
 
 /// Panels of one figure.
 const MOST_REPEATS: usize = 5;
-const MOST_POINTS: usize = 2000;
+/// Two for each dot of a screen are enough.
+const MOST_POINTS: usize = 1400;
 const MOST_OUTLIERS: usize = 200;
 
-/// Measured trials of one repeat: seconds since the first of them began, and nanoseconds it took.
+/// Measured trials of one repeat, as many of them as are drawn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Track {
     pub repeat: u32,
-    pub trials: Vec<(f64, f64)>,
+    pub trials: usize,
+    /// Seconds since the first of them began, and nanoseconds it took.
+    line: Vec<(f64, f64)>,
+    outliers: usize,
+    /// The farthest of them.
+    far: Vec<Far>,
+    slowest: f64,
+}
+
+/// A trial far from the rest.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Far {
+    number: usize,
+    at: (f64, f64),
+}
+
+/// Takes in the trials of a repeat one after the other, however many there are.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    track: Track,
+    thin: Thin,
+    scale: Option<outlier::Scale>,
+}
+
+impl Tracker {
+    /// `count` trials are to come; `scale` says which of them are outliers.
+    pub fn new(repeat: u32, count: usize, scale: Option<outlier::Scale>) -> Self {
+        Self {
+            track: Track {
+                repeat,
+                ..Track::default()
+            },
+            thin: Thin::new(count, MOST_POINTS),
+            scale,
+        }
+    }
+
+    /// A trial: seconds since the first one began, and nanoseconds it took.
+    pub fn push(&mut self, seconds: f64, ns: f64) {
+        let track = &mut self.track;
+        let number = track.trials;
+        track.trials += 1;
+        track.slowest = track.slowest.max(ns);
+        self.thin.push((seconds, ns));
+        if self.scale.is_some_and(|scale| scale.is_outlier(ns)) {
+            track.outliers += 1;
+            let at = (seconds, ns);
+            track.far.push(Far { number, at });
+            if track.far.len() > 2 * MOST_OUTLIERS {
+                self.keep_farthest();
+            }
+        }
+    }
+
+    fn keep_farthest(&mut self) {
+        let median = self.scale.map_or(0.0, |scale| scale.median);
+        let from = |far: &Far| (far.at.1 - median).abs();
+        let far = &mut self.track.far;
+        far.sort_by(|a, b| from(b).total_cmp(&from(a)));
+        far.truncate(MOST_OUTLIERS);
+    }
+
+    pub fn finish(mut self) -> Track {
+        self.keep_farthest();
+        Track {
+            line: self.thin.finish(),
+            ..self.track
+        }
+    }
 }
 
 /// What the board did meanwhile: one telemetry channel during the first repeat that is drawn.
@@ -33,10 +102,10 @@ pub struct Lane {
 /// The repeats of a case, each in a panel of its own, and below them `lanes` of the first one on the same
 /// axis of time; none where nothing is measured.
 pub fn timeline(label: &str, tracks: &[Track], lanes: &[Lane]) -> Option<Figure> {
-    let tracks: Vec<&Track> = tracks.iter().filter(|t| !t.trials.is_empty()).collect();
+    let tracks: Vec<&Track> = tracks.iter().filter(|t| t.trials > 0).collect();
     let drawn = &tracks[..tracks.len().min(MOST_REPEATS)];
-    let all = || drawn.iter().flat_map(|track| &track.trials);
-    let longest = all().map(|(_, ns)| *ns).fold(0.0, f64::max);
+    let all = || drawn.iter().flat_map(|track| &track.line);
+    let longest = drawn.iter().map(|track| track.slowest).fold(0.0, f64::max);
     if drawn.is_empty() {
         return None;
     }
@@ -50,13 +119,13 @@ pub fn timeline(label: &str, tracks: &[Track], lanes: &[Lane]) -> Option<Figure>
     let mut svg = Svg::default();
     let mut top = heading(&mut svg, &title);
     let mut notes = Vec::new();
-    let (mut outliers, mut last) = (0, None);
+    let mut last = None;
     for track in drawn {
         let frame = Frame::new(top + LINE, 120.0, x.clone(), y.clone());
         let name = format!("repeat {}", track.repeat);
         svg.text((frame.left, top + 12.0), Anchor::Start, SMALL, QUIET, &name);
         frame.y_axis(&mut svg, unit);
-        outliers += panel(&mut svg, &frame, track, size, &mut notes);
+        panel(&mut svg, &frame, track, size, &mut notes);
         top = frame.bottom() + 8.0;
         last = Some(frame);
     }
@@ -87,8 +156,8 @@ pub fn timeline(label: &str, tracks: &[Track], lanes: &[Lane]) -> Option<Figure>
     let about = format!(
         "Latency in {unit}, a panel for each repeat. {} trials, {} of them outliers (dots), which stay in every \
          figure. {}",
-        units::count(values.len() as u64),
-        units::count(outliers as u64),
+        units::count(drawn.iter().map(|track| track.trials as u64).sum::<u64>()),
+        units::count(drawn.iter().map(|track| track.outliers as u64).sum::<u64>()),
         notes.join(" ")
     );
     let name = name_of(&["timeline", label]);
@@ -119,46 +188,31 @@ fn lane_scale(lane: &Lane) -> Scale {
     }
 }
 
-/// Draws one repeat and counts its outliers.
-fn panel(svg: &mut Svg, frame: &Frame, track: &Track, size: f64, notes: &mut Vec<String>) -> usize {
-    let line: Vec<(f64, f64)> = track.trials.iter().map(|(s, ns)| (*s, ns / size)).collect();
-    let kept = min_max(&line, MOST_POINTS);
-    if kept.len() < line.len() {
+/// Draws one repeat.
+fn panel(svg: &mut Svg, frame: &Frame, track: &Track, size: f64, notes: &mut Vec<String>) {
+    if track.line.len() < track.trials {
         notes.push(format!(
             "Repeat {}: of {} trials the lowest and highest of each stretch are drawn ({} points).",
             track.repeat,
-            units::count(line.len() as u64),
-            kept.len()
+            units::count(track.trials as u64),
+            track.line.len()
         ));
     }
-    let place = |(s, value): &(f64, f64)| (frame.x(*s), frame.y(*value));
-    let points: Vec<(f64, f64)> = kept.iter().map(place).collect();
+    let place = |(s, ns): &(f64, f64)| (frame.x(*s), frame.y(ns / size));
+    let points: Vec<(f64, f64)> = track.line.iter().map(place).collect();
     svg.group("trials", |svg| svg.path(&points, SERIES[0], 1.0, ""));
-    let latencies: Vec<f64> = track.trials.iter().map(|(_, ns)| *ns).collect();
-    let Some(scale) = outlier::Scale::of(&latencies) else {
-        return 0;
-    };
-    let trials = track.trials.iter().zip(0_u64..);
-    let mut far: Vec<_> = trials
-        .filter(|((_, ns), _)| scale.is_outlier(*ns))
-        .collect();
-    let count = far.len();
-    far.sort_by(|((_, a), _), ((_, b), _)| {
-        let from = |ns: f64| (ns - scale.median).abs();
-        from(*b).total_cmp(&from(*a))
-    });
-    if far.len() > MOST_OUTLIERS {
-        far.truncate(MOST_OUTLIERS);
+    if track.far.len() < track.outliers {
         notes.push(format!(
-            "Repeat {}: the {MOST_OUTLIERS} farthest of {count} outliers are marked.",
-            track.repeat
+            "Repeat {}: the {} farthest of {} outliers are marked.",
+            track.repeat,
+            track.far.len(),
+            units::count(track.outliers as u64)
         ));
     }
     svg.group("outliers", |svg| {
-        for ((seconds, ns), number) in far {
-            let about = format!("trial {number}: {}", units::nanoseconds(*ns));
-            svg.circle(place(&(*seconds, ns / size)), 3.0, ALARM, Some(&about));
+        for far in &track.far {
+            let about = format!("trial {}: {}", far.number, units::nanoseconds(far.at.1));
+            svg.circle(place(&far.at), 3.0, ALARM, Some(&about));
         }
     });
-    count
 }

@@ -12,6 +12,8 @@ use crate::ui::compare::{label, notes};
 pub struct Compared {
     pub(super) table: String,
     pub(super) notes: String,
+    /// How many of which verdict, and the largest change that stands out.
+    pub(super) headline: String,
     pub(super) figure: Option<Figure>,
 }
 
@@ -73,9 +75,53 @@ impl Compared {
             .map(|line| format!("<li>{}</li>", escape(line.trim_start())))
             .collect();
         Self {
+            headline: headline(comparison, &labels, &title),
             table: table.html(),
             notes: format!("<ul class=\"notes\">{}</ul>\n", lines.join("\n")),
             figure: forest(&title, &rows),
         }
     }
+}
+
+fn headline(comparison: &Comparison, labels: &[String], title: &str) -> String {
+    let mut counts: Vec<(&'static str, usize)> = Vec::new();
+    for cell in &comparison.cells {
+        let words = cell.verdict.words(cell.metric);
+        match counts.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((words, 1)),
+        }
+    }
+    let counts: Vec<String> = counts
+        .into_iter()
+        .map(|(words, count)| match comparison.cells.len() {
+            1 => words.to_owned(),
+            _ => format!("{count} {words}"),
+        })
+        .collect();
+    let different = comparison
+        .cells
+        .iter()
+        .filter(|cell| cell.verdict.is_difference());
+    let largest = different.max_by(|a, b| {
+        let size = |change: Option<f64>| change.map_or(0.0, f64::abs);
+        size(a.change()).total_cmp(&size(b.change()))
+    });
+    let largest = largest.map(|cell| {
+        let case = match labels.len() {
+            1 => String::new(),
+            _ => format!(" ({})", labels[cell.pair]),
+        };
+        let change = label::change(cell.change());
+        let interval = label::interval(cell);
+        format!(
+            "; the largest change is {change}, {interval}, {}{case}",
+            cell.metric.title
+        )
+    });
+    format!(
+        "{title}: {}{}",
+        counts.join(", "),
+        largest.unwrap_or_default()
+    )
 }

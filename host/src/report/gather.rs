@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use edgedyno_shared::columns::{END, Role, START, STATUS, Status};
-
 use super::data::Trials;
+use super::loads::{self, Load};
+use super::pass::{self, Inside};
+use crate::figure::phases::Phases;
+use crate::figure::steps::Step;
 use crate::figure::sweep::Point;
-use crate::figure::timeline::{Lane, Track};
-use crate::figure::warmup::Life;
+use crate::figure::timeline::Lane;
 use crate::figure::{self, Figure, Labelled};
 use crate::findings::Level;
 use crate::plan::schedule::Order;
 use crate::source::{self, Source, SourceError};
 use crate::stats::interval::IntervalKind;
-use crate::store::Columns;
 use crate::store::rows::{CaseEntry, RunRow};
 use crate::summary::best::{Best, best};
 use crate::summary::{CaseSummary, summarise};
@@ -23,6 +23,8 @@ use crate::view::{CaseView, RepeatView};
 const MOST_DRAWN: usize = 12;
 /// Repeats of a case whose trials are drawn.
 const MOST_REPEATS: usize = 6;
+/// Cases whose phases and steps are looked at.
+const MOST_INSIDE: usize = 40;
 
 /// How many trials may be embedded.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,8 @@ pub struct Chapter {
     pub parts: Vec<Part>,
     /// Of the run as a whole.
     pub figures: Vec<Figure>,
+    /// What loads did, where cases differ in them.
+    pub loads: Vec<Load>,
     pub best: Vec<Best>,
     /// Cases that are in tables and not drawn trial by trial.
     pub not_drawn: usize,
@@ -63,6 +67,11 @@ pub struct Part {
     pub summary: CaseSummary,
     pub figures: Vec<Figure>,
     pub trials: Vec<Trials>,
+    /// What lies inside a trial, where the backend tells it.
+    phases: Option<Phases>,
+    steps: Vec<Step>,
+    /// Of so many trials the steps of one were looked at.
+    stepped: usize,
 }
 
 /// Reads the cases of a run and draws them.
@@ -85,16 +94,24 @@ pub fn gather(
                 .collect::<Vec<_>>()
                 .join(" "),
         };
-        let figures = match number < MOST_DRAWN {
-            true => drawn(&label, source, &view)?,
-            false => Vec::new(),
+        let summary = summarise(&view);
+        let drawn = match number < MOST_DRAWN {
+            true => drawn(&label, source, &view, &summary)?,
+            false if number < MOST_INSIDE => Drawn {
+                inside: inside(source, &view)?,
+                ..Drawn::default()
+            },
+            false => Drawn::default(),
         };
         parts.push(Part {
             trials: embedded(&view, room.a_case.min(room.all / cases.len().max(1))),
-            summary: summarise(&view),
+            figures: drawn.figures,
+            phases: drawn.inside.phases(),
+            steps: drawn.inside.steps(),
+            stepped: drawn.inside.every,
+            summary,
             label,
             axes,
-            figures,
         });
     }
     let run = source.run()?;
@@ -107,6 +124,7 @@ pub fn gather(
             _ => best(&summaries, order.unwrap_or_default()),
         },
         figures: of_run(&parts),
+        loads: loads::of(source, cases)?,
         not_drawn: parts.len().saturating_sub(MOST_DRAWN),
         run,
         parts,
@@ -123,22 +141,40 @@ fn embedded(view: &CaseView, room: usize) -> Vec<Trials> {
     view.counting().map(of).collect()
 }
 
+/// What was drawn of one case, and what its trials are like inside.
+#[derive(Default)]
+struct Drawn {
+    figures: Vec<Figure>,
+    inside: Inside,
+}
+
 /// Figures of the trials of one case.
-fn drawn(label: &str, source: &Source, view: &CaseView) -> Result<Vec<Figure>, SourceError> {
+fn drawn(
+    label: &str,
+    source: &Source,
+    view: &CaseView,
+    summary: &CaseSummary,
+) -> Result<Drawn, SourceError> {
     let (mut tracks, mut lives) = (Vec::new(), Vec::new());
+    let mut inside = Inside::default();
     for repeat in view.counting().take(MOST_REPEATS) {
-        let columns = source.columns(&repeat.row, 0)?;
-        let number = repeat.row.key.repeat;
-        tracks.push(track(number, &columns));
-        lives.push(life(number, &columns));
+        let seen = pass::look(source, repeat, &mut inside)?;
+        tracks.push(seen.track);
+        lives.push(seen.life);
     }
     let repeats = view.counting().count();
     let lanes = match view.counting().next() {
         Some(first) => lanes(source, first)?,
         None => Vec::new(),
     };
+    let spread = summary.latency.as_ref().and_then(|latency| {
+        let measured = view.counting().map(|repeat| &repeat.trials.measured);
+        let mut sorted: Vec<i64> = measured.flatten().copied().collect();
+        sorted.sort_unstable();
+        figure::distribution(label, latency, &sorted)
+    });
     let mut figures: Vec<Figure> = [
-        figure::distribution(label, view),
+        spread,
         figure::timeline(label, &tracks, &lanes),
         figure::warmup(label, &lives),
     ]
@@ -153,7 +189,19 @@ fn drawn(label: &str, source: &Source, view: &CaseView) -> Result<Vec<Figure>, S
             figure.about.push_str(&note);
         }
     }
-    Ok(figures)
+    Ok(Drawn { figures, inside })
+}
+
+/// The inside of the trials of a case that is not drawn trial by trial.
+fn inside(source: &Source, view: &CaseView) -> Result<Inside, SourceError> {
+    let mut inside = Inside::default();
+    let telling = view
+        .counting()
+        .filter(|repeat| pass::tells_inside(&repeat.row));
+    for repeat in telling.take(MOST_REPEATS) {
+        pass::look(source, repeat, &mut inside)?;
+    }
+    Ok(inside)
 }
 
 /// Telemetry that is drawn below trials, what is told first by those that explain most.
@@ -201,70 +249,38 @@ fn spread(points: &[(f64, f64)]) -> f64 {
     values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min)
 }
 
-/// Trials that ended well: number, when it began and how long it took, in nanoseconds.
-fn ended_well(columns: &Columns) -> impl Iterator<Item = (usize, i64, i64)> + '_ {
-    (0..columns.rows()).filter_map(|trial| {
-        let ok = columns.cell(STATUS, trial) == Some(Status::Ok.code());
-        let (start, end) = columns.cell(START, trial).zip(columns.cell(END, trial))?;
-        ok.then_some((trial, start, end - start))
-    })
-}
-
-fn track(repeat: u32, columns: &Columns) -> Track {
-    let measured: Vec<(i64, i64)> = ended_well(columns)
-        .filter(|(trial, ..)| role(columns, *trial) == Some(Role::Measure))
-        .map(|(_, start, took)| (start, took))
-        .collect();
-    let first = measured.first().map_or(0, |(start, _)| *start);
-    let trials = measured
-        .into_iter()
-        .map(|(start, took)| ((start - first) as f64 / 1e9, took as f64))
-        .collect();
-    Track { repeat, trials }
-}
-
-fn life(repeat: u32, columns: &Columns) -> Life {
-    let mut life = Life {
-        repeat,
-        ..Life::default()
-    };
-    for (trial, _, took) in ended_well(columns) {
-        if role(columns, trial) != Some(Role::Measure) {
-            life.first_measured += 1;
-        }
-        life.nanoseconds.push(took as f64);
-    }
-    life
-}
-
-fn role(columns: &Columns, trial: usize) -> Option<Role> {
-    columns
-        .cell(edgedyno_shared::columns::ROLE, trial)
-        .and_then(Role::from_code)
-}
-
 /// Figures that set the cases of a run side by side.
 fn of_run(parts: &[Part]) -> Vec<Figure> {
-    let labelled = |part: &Part| part.label.clone();
-    let cold: Vec<_> = parts
-        .iter()
-        .map(|part| Labelled {
-            label: labelled(part),
-            of: part.summary.cold,
-        })
-        .collect();
-    let memory: Vec<_> = parts
-        .iter()
-        .map(|part| Labelled {
-            label: labelled(part),
-            of: part.summary.memory.clone(),
-        })
-        .collect();
     let points: Vec<Point> = parts.iter().map(point).collect();
     let mut figures = figure::sweep(&points);
-    figures.extend(figure::cold(&cold));
+    figures.extend(figure::phases(&labelled(parts, |part| part.phases.clone())));
+    let stepped = parts.iter().map(|part| part.stepped).max().unwrap_or(1);
+    let steps = labelled(parts, |part| Some(part.steps.clone()));
+    figures.extend(figure::steps(&steps, stepped));
+    if parts.len() > MOST_INSIDE {
+        let words = format!(" Only the first {MOST_INSIDE} cases were looked at.");
+        let inside = figures
+            .iter_mut()
+            .filter(|f| ["phases", "steps"].contains(&f.name.as_str()));
+        inside.for_each(|figure| figure.about.push_str(&words));
+    }
+    figures.extend(figure::cold(&labelled(parts, |part| {
+        Some(part.summary.cold)
+    })));
+    let memory = labelled(parts, |part| Some(part.summary.memory.clone()));
     figures.extend(figure::memory(&memory));
     figures
+}
+
+/// Something of every case that has it.
+fn labelled<T>(parts: &[Part], of: impl Fn(&Part) -> Option<T>) -> Vec<Labelled<T>> {
+    let label = |part: &Part| {
+        Some(Labelled {
+            label: part.label.clone(),
+            of: of(part)?,
+        })
+    };
+    parts.iter().filter_map(label).collect()
 }
 
 fn point(part: &Part) -> Point {

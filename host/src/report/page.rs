@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::compared::Compared;
 use super::gather::Chapter;
-use super::{data, sections};
+use super::{data, glance, loads, sections};
 use crate::figure::escape;
 
 const STYLE: &str = include_str!("style.css");
@@ -17,7 +17,7 @@ const POLICY: &str =
 /// The report as one HTML file.
 pub fn page(title: &str, chapters: &[Chapter], compared: Option<&Compared>) -> String {
     let mut parts: Vec<(&str, &str, String)> = Vec::new();
-    parts.push(("what", "What was measured", sections::overview(chapters)));
+    parts.push(("what", "At a glance", glance::section(chapters, compared)));
     parts.push((
         "findings",
         "Findings: read these before the figures",
@@ -25,6 +25,10 @@ pub fn page(title: &str, chapters: &[Chapter], compared: Option<&Compared>) -> S
     ));
     let cases = format!("{}{}", sections::cases(chapters), sections::best(chapters));
     parts.push(("cases", "Figures of every case", cases));
+    let loads = loads::section(chapters);
+    if !loads.is_empty() {
+        parts.push(("loads", "Under load", loads));
+    }
     if let Some(compared) = compared {
         parts.push(("compared", "Comparison", comparison(compared)));
     }

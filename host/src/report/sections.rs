@@ -14,59 +14,6 @@ use crate::summary::{CaseSummary, is_lasting};
 use crate::ui::sweep;
 use crate::ui::units::{self, UNKNOWN};
 
-/// What was measured, on what, how sure: one sentence a run.
-pub(super) fn overview(chapters: &[Chapter]) -> String {
-    let mut out = String::new();
-    for chapter in chapters {
-        let trials: u64 = chapter.parts.iter().map(|p| p.summary.counts.trials).sum();
-        let of = |pick: fn(&Part) -> String| -> String {
-            let all: BTreeSet<String> = chapter.parts.iter().map(pick).collect();
-            all.into_iter().collect::<Vec<_>>().join(", ")
-        };
-        let runtime = |part: &Part| match &part.summary.runtime {
-            Some(runtime) => format!("{} {}", part.summary.case.backend, runtime.version),
-            None => part.summary.case.backend.clone(),
-        };
-        let repeats: u32 = chapter
-            .parts
-            .iter()
-            .map(|p| p.summary.counts.repeats_complete)
-            .sum();
-        let tags = match chapter.run.tags.as_slice() {
-            [] => String::new(),
-            tags => format!(" ({})", tags.join(", ")),
-        };
-        let simulated = match chapter.parts.iter().any(|part| part.summary.simulated) {
-            true => " <strong>Some figures are simulated and measure no model.</strong>",
-            false => "",
-        };
-        let _ = writeln!(
-            out,
-            "<p>Run <code>{}</code>{}: {} on {} with {}. {} cases, {} repeats in fresh processes, {} measured \
-             trials; status: {}.{simulated}</p>",
-            escape(&chapter.run.id.0),
-            escape(&tags),
-            escape(&of(|part| part.summary.case.model.name.clone())),
-            escape(&of(board)),
-            escape(&of(runtime)),
-            units::count(chapter.parts.len() as u64),
-            units::count(u64::from(repeats)),
-            units::count(trials),
-            chapter.run.status.name(),
-        );
-    }
-    out
-}
-
-fn board(part: &Part) -> String {
-    let environment = &part.summary.environment;
-    let cpu = environment.facts_of("cpu_model");
-    match cpu {
-        Some(cpu) => format!("board {} ({cpu})", environment.board),
-        None => format!("board {}", environment.board),
-    }
-}
-
 /// All findings, the gravest first, the same one of several cases once.
 pub(super) fn findings(chapters: &[Chapter]) -> String {
     type Key<'a> = (std::cmp::Reverse<Level>, &'a str, &'a str);
@@ -300,52 +247,81 @@ pub(super) fn figure(figure: &Figure, prefix: &str) -> String {
 
 /// What differs between the boards and settings of the runs, and what they were.
 pub(super) fn environment(chapters: &[Chapter]) -> String {
-    let columns: Vec<(String, BTreeMap<String, String>)> = chapters
-        .iter()
-        .flat_map(|chapter| of_boards(chapters, chapter))
-        .collect();
+    let columns = columns(chapters);
     let names: BTreeSet<&String> = columns.iter().flat_map(|(_, facts)| facts.keys()).collect();
     let mut out = String::new();
+    let unequal = differing(&columns);
     if columns.len() > 1 {
-        let differs = |name: &&&String| {
-            let first = columns[0].1.get(**name);
-            columns.iter().any(|(_, facts)| facts.get(**name) != first)
-        };
-        let unequal: Vec<&&String> = names.iter().filter(differs).collect();
         let _ = match unequal.is_empty() {
             true => writeln!(out, "<p>No setting that was read differs between them.</p>"),
             false => writeln!(
                 out,
                 "<p><strong>These differ:</strong> {}. Figures of different environments are no measure of \
                  anything else that differs.</p>",
-                escape(
-                    &unequal
-                        .iter()
-                        .map(|name| name.as_str())
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                )
+                escape(&unequal.iter().copied().collect::<Vec<_>>().join(", "))
             ),
         };
     }
     let mut table = Table::new("Settings and versions as they were read").column("what");
+    if columns.len() > 1 {
+        table = table.column("differs");
+    }
     for (name, _) in &columns {
         table = table.column(name.as_str());
     }
+    // What differs comes first.
+    let mut names: Vec<&String> = names.into_iter().collect();
+    names.sort_by_key(|name| !unequal.contains(name.as_str()));
     for name in names {
+        let differs = (columns.len() > 1).then(|| {
+            let words = if unequal.contains(name.as_str()) {
+                "differs"
+            } else {
+                ""
+            };
+            Cell::text(words)
+        });
         let values = columns.iter().map(|(_, facts)| {
             let value = facts.get(name).map_or("not recorded", String::as_str);
             Cell::text(value)
         });
-        table.row(std::iter::once(Cell::text(name.as_str())).chain(values));
+        let row = std::iter::once(Cell::text(name.as_str())).chain(differs);
+        table.row(row.chain(values));
     }
     out.push_str(&table.html());
     out
 }
 
+/// Boards and settings of all runs of the page.
+fn columns(chapters: &[Chapter]) -> Vec<(String, Facts)> {
+    let each = chapters.iter();
+    each.flat_map(|chapter| of_boards(chapters, chapter))
+        .collect()
+}
+
+/// Names of what is not the same everywhere.
+fn differing(columns: &[(String, Facts)]) -> BTreeSet<&str> {
+    let names = columns.iter().flat_map(|(_, facts)| facts.keys());
+    let differs = |name: &&String| {
+        let first = columns[0].1.get(*name);
+        columns.iter().any(|(_, facts)| facts.get(*name) != first)
+    };
+    names.filter(differs).map(String::as_str).collect()
+}
+
+/// The same, for the first screen; none where only one board of one run is told of.
+pub(super) fn differences(chapters: &[Chapter]) -> Option<Vec<String>> {
+    let columns = columns(chapters);
+    let unequal = differing(&columns).into_iter().map(str::to_owned);
+    (columns.len() > 1).then(|| unequal.collect())
+}
+
+/// What was read of a board, by name.
+type Facts = BTreeMap<String, String>;
+
 /// Facts of each board of a run.
-fn of_boards(chapters: &[Chapter], chapter: &Chapter) -> Vec<(String, BTreeMap<String, String>)> {
-    let mut boards: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+fn of_boards(chapters: &[Chapter], chapter: &Chapter) -> Vec<(String, Facts)> {
+    let mut boards: BTreeMap<String, Facts> = BTreeMap::new();
     for part in &chapter.parts {
         let environment = &part.summary.environment;
         let facts = boards.entry(environment.board.clone()).or_default();

@@ -161,3 +161,71 @@ fn several_runs_stand_side_by_side_with_their_comparison() {
     let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
     assert_eq!(unique.len(), ids.len(), "{ids:?}");
 }
+
+/// The first screen without its marks.
+fn at_a_glance(page: &str) -> String {
+    let (_, rest) = page.split_once("<section id=\"what\"").unwrap();
+    let (section, _) = rest.split_once("</section>").unwrap();
+    let parts = section
+        .split('<')
+        .map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    parts.collect()
+}
+
+#[test]
+fn the_first_screen_answers_what_a_stranger_asks() {
+    let (_dir, store) = hand_worked();
+    let text = at_a_glance(&page("a", &[chapter(&store)], None));
+    in_order(
+        &text,
+        &[
+            "What was measured",
+            "one case",
+            "On what",
+            "board local",
+            "Warm",
+            "a run takes 6 ms (p50); p99 11 ms",
+            "too few trials for a sure p99",
+            "Cold",
+            "times its warm p50",
+            "How sure",
+            "33 trials in 3 fresh processes",
+            "What limits it",
+            "not recorded: CPU clock, temperature, memory traffic, power",
+        ],
+    );
+    assert!(!text.contains("Best case"), "there is one case");
+    assert!(!text.contains("Worst condition"), "there is no load");
+    assert!(!text.contains("Different"), "there is one board");
+}
+
+#[test]
+fn what_differs_between_two_runs_is_said_first() {
+    let (_dir, store) = hand_worked();
+    let (a, mut b) = (chapter(&store), chapter(&store));
+    "b".clone_into(&mut b.name);
+    b.parts[0].summary.environment.os = Some("another system".into());
+    let page = page("two", &[a, b], None);
+    let text = at_a_glance(&page);
+    in_order(&text, &["Different", "operating system", "Run a", "Run b"]);
+    in_order(
+        &page,
+        &[
+            "These differ:",
+            "operating system",
+            "<table>",
+            "operating system",
+            "differs",
+            "another system",
+        ],
+    );
+    // Sorted before everything that is the same.
+    let (_, table) = page.split_once("These differ").unwrap();
+    let (_, rows) = table.split_once("<tbody>").unwrap();
+    assert!(
+        rows.trim_start()
+            .starts_with("<tr><th scope=\"row\">operating system"),
+        "{}",
+        &rows[..80]
+    );
+}

@@ -123,6 +123,22 @@ impl Source {
         }
     }
 
+    /// The same a stretch at a time, so that a long repeat is never held whole.
+    pub fn each_chunk(
+        &self,
+        repeat: &RepeatRow,
+        lane: u16,
+        mut look: impl FnMut(&[Vec<i64>]),
+    ) -> Result<(), SourceError> {
+        match self {
+            Self::Stored { store, .. } => Ok(store.each_chunk(repeat, lane, look)?),
+            Self::Profiles(_) => {
+                look(&self.columns(repeat, lane)?.cells);
+                Ok(())
+            }
+        }
+    }
+
     /// Telemetry of one channel.
     pub fn samples(&self, repeat: &RepeatRow, channel: u16) -> Result<SamplesRow, SourceError> {
         match self {

@@ -4,13 +4,16 @@
 
 use prost::Message;
 
-use super::{Content, Trace};
+use super::{Content, Flow, Group, Trace};
 
 /// `TrackEvent.Type`.
 const BEGIN: i32 = 1;
 const END: i32 = 2;
 const INSTANT: i32 = 3;
 const COUNTER: i32 = 4;
+
+/// `TrackDescriptor.ChildTracksOrdering`: by rank.
+const EXPLICIT: i32 = 3;
 
 /// All packets are of one sequence, whose state begins with the first.
 const SEQUENCE: u32 = 1;
@@ -46,8 +49,12 @@ pub(super) struct TrackEvent {
     pub(super) track_uuid: Option<u64>,
     #[prost(string, optional, tag = "23")]
     pub(super) name: Option<String>,
-    #[prost(int64, optional, tag = "30")]
-    pub(super) counter_value: Option<i64>,
+    #[prost(double, optional, tag = "44")]
+    pub(super) double_counter_value: Option<f64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    pub(super) flow_ids: Vec<u64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    pub(super) terminating_flow_ids: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -70,6 +77,10 @@ pub(super) struct TrackDescriptor {
     pub(super) parent_uuid: Option<u64>,
     #[prost(message, optional, tag = "8")]
     pub(super) counter: Option<CounterDescriptor>,
+    #[prost(int32, optional, tag = "11")]
+    pub(super) child_ordering: Option<i32>,
+    #[prost(int32, optional, tag = "12")]
+    pub(super) sibling_order_rank: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -95,35 +106,65 @@ pub fn perfetto(trace: &Trace) -> Vec<u8> {
         next += 1;
         packets.push(described(TrackDescriptor {
             uuid: Some(process),
+            child_ordering: Some(EXPLICIT),
             process: Some(ProcessDescriptor {
                 pid: Some(number),
                 process_name: Some(group.name.clone()),
             }),
             ..TrackDescriptor::default()
         }));
-        for track in &group.tracks {
-            let uuid = next;
-            next += 1;
-            let counter = match &track.content {
-                Content::Counter { unit, .. } => Some(CounterDescriptor {
-                    unit_name: Some(unit.clone()),
-                }),
-                _ => None,
-            };
-            packets.push(described(TrackDescriptor {
-                uuid: Some(uuid),
-                name: Some(track.name.clone()),
-                parent_uuid: Some(process),
-                counter,
-                ..TrackDescriptor::default()
-            }));
-            events(&track.content, uuid, &mut packets);
-        }
+        tracks(group, process, &mut next, &mut packets);
     }
     if let Some(first) = packets.first_mut() {
         first.sequence_flags = Some(STATE_CLEARED);
     }
     TraceFile { packet: packets }.encode_to_vec()
+}
+
+/// The tracks of a group; those of one shelf below a track that bears its name.
+fn tracks(group: &Group, process: u64, next: &mut u64, packets: &mut Vec<Packet>) {
+    let mut shelves: Vec<(&str, u64)> = Vec::new();
+    for (rank, track) in (0..).zip(&group.tracks) {
+        let mut fresh = || {
+            *next += 1;
+            *next - 1
+        };
+        let parent = match track.shelf.as_deref() {
+            None => process,
+            Some(shelf) => match shelves.iter().find(|(name, _)| *name == shelf) {
+                Some((_, uuid)) => *uuid,
+                None => {
+                    let uuid = fresh();
+                    shelves.push((shelf, uuid));
+                    packets.push(described(TrackDescriptor {
+                        uuid: Some(uuid),
+                        name: Some(shelf.to_owned()),
+                        parent_uuid: Some(process),
+                        child_ordering: Some(EXPLICIT),
+                        sibling_order_rank: Some(rank),
+                        ..TrackDescriptor::default()
+                    }));
+                    uuid
+                }
+            },
+        };
+        let uuid = fresh();
+        let counter = match &track.content {
+            Content::Counter { unit, .. } => Some(CounterDescriptor {
+                unit_name: Some(unit.clone()),
+            }),
+            _ => None,
+        };
+        packets.push(described(TrackDescriptor {
+            uuid: Some(uuid),
+            name: Some(track.name.clone()),
+            parent_uuid: Some(parent),
+            counter,
+            sibling_order_rank: Some(rank),
+            ..TrackDescriptor::default()
+        }));
+        events(&track.content, uuid, packets);
+    }
 }
 
 fn events(content: &Content, uuid: u64, packets: &mut Vec<Packet>) {
@@ -148,6 +189,14 @@ fn events(content: &Content, uuid: u64, packets: &mut Vec<Packet>) {
                 let begin = TrackEvent {
                     name: Some(slice.name.clone()),
                     debug_annotations: annotations(&slice.notes),
+                    flow_ids: match slice.flow {
+                        Some(Flow::Begins(flow)) => vec![flow],
+                        _ => Vec::new(),
+                    },
+                    terminating_flow_ids: match slice.flow {
+                        Some(Flow::Ends(flow)) => vec![flow],
+                        _ => Vec::new(),
+                    },
                     ..kind(BEGIN)
                 };
                 put(slice.start_ns, begin);
@@ -167,7 +216,7 @@ fn events(content: &Content, uuid: u64, packets: &mut Vec<Packet>) {
         Content::Counter { points, .. } => {
             for (at, value) in points {
                 let counter = TrackEvent {
-                    counter_value: Some(*value),
+                    double_counter_value: Some(*value),
                     ..kind(COUNTER)
                 };
                 put(*at, counter);

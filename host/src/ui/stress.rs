@@ -202,7 +202,7 @@ fn gbps(point: &Point) -> String {
 }
 
 /// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio.
-fn of_ratio(ratio: Option<&Ratio>) -> String {
+pub(crate) fn of_ratio(ratio: Option<&Ratio>) -> String {
     let Some(ratio) = ratio else {
         return UNKNOWN.to_owned();
     };
@@ -266,7 +266,8 @@ fn chart(points: &[Point], whose: &str) -> String {
     out
 }
 
-fn of_curve(curve: &Curve) -> String {
+/// What a curve says, in lines.
+pub(crate) fn of_curve(curve: &Curve) -> String {
     let mut out = format!("{}: ", curve.stressor);
     let Some(fit) = &curve.fit else {
         out.push_str("too few valid levels for a curve\n");

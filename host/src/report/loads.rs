@@ -1,0 +1,205 @@
+//! What loads did to the cases of a run, as a part of the page.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::gather::Chapter;
+use super::sections;
+use super::table::{Cell, Table};
+use crate::contention::curve::Ratio;
+use crate::contention::read;
+use crate::contention::report::{CURRENCY, Experiment, METRICS, Point};
+use crate::figure::{self, Figure, escape};
+use crate::source::{Source, SourceError};
+use crate::store::rows::CaseEntry;
+use crate::ui::stress;
+use crate::ui::units::{self, UNKNOWN};
+
+/// A condition that is no load.
+const IDLE: &str = "idle";
+
+/// One experiment: cases that differ in nothing but what else the board did.
+#[derive(Debug)]
+pub struct Load {
+    /// What tells it from the others of its run; empty where it is the only one.
+    pub label: String,
+    pub experiment: Experiment,
+    pub figures: Vec<Figure>,
+}
+
+/// The experiments among these cases.
+pub(super) fn of(source: &Source, cases: &[CaseEntry]) -> Result<Vec<Load>, SourceError> {
+    if cases.iter().all(|entry| entry.case.condition == IDLE) {
+        return Ok(Vec::new());
+    }
+    let experiments = read::read(source, cases, None)?.experiments;
+    let labels = labels(&experiments);
+    let load = |(experiment, label): (Experiment, String)| Load {
+        figures: figure::contention(&label, &experiment),
+        label,
+        experiment,
+    };
+    Ok(experiments.into_iter().zip(labels).map(load).collect())
+}
+
+/// The axes in which experiments differ.
+fn labels(experiments: &[Experiment]) -> Vec<String> {
+    let differs = |name: &String, value: &String| {
+        let mut all = experiments.iter();
+        !all.all(|other| other.axes.get(name) == Some(value))
+    };
+    let label = |axes: &BTreeMap<String, String>| {
+        let own = axes.iter().filter(|(name, value)| differs(name, value));
+        let own: Vec<String> = own.map(|(name, value)| format!("{name}={value}")).collect();
+        own.join(" ")
+    };
+    experiments.iter().map(|of| label(&of.axes)).collect()
+}
+
+/// All experiments of the page; nothing where there is none.
+pub(super) fn section(chapters: &[Chapter]) -> String {
+    let mut out = String::new();
+    for (number, chapter) in chapters.iter().enumerate() {
+        for (at, load) in chapter.loads.iter().enumerate() {
+            let whose = match chapters.len() {
+                1 => load.label.clone(),
+                _ => format!("Run {} {}", chapter.name, load.label),
+            };
+            if !whose.trim().is_empty() {
+                // Writing to a string cannot fail.
+                let _ = writeln!(out, "<h3>{}</h3>", escape(whose.trim()));
+            }
+            out.push_str(&one(load, &whose, &format!("r{number}-l{at}-")));
+        }
+    }
+    out
+}
+
+fn one(load: &Load, whose: &str, prefix: &str) -> String {
+    let experiment = &load.experiment;
+    let mut lines = vec![idle(experiment)];
+    lines.extend(experiment.worst.as_ref().map(|worst| {
+        let point = experiment
+            .points
+            .iter()
+            .find(|point| point.condition == *worst);
+        let ratio = point.and_then(|point| point.slowdown.get(METRICS[0]));
+        format!(
+            "Worst of the valid conditions: {worst}, p50 × {}.",
+            stress::of_ratio(ratio)
+        )
+    }));
+    lines.extend(
+        experiment
+            .curves
+            .iter()
+            .map(|curve| sentence(&stress::of_curve(curve))),
+    );
+    lines.extend(experiment.recovery.as_ref().map(|recovery| {
+        let verdict = match recovery.recovered {
+            true => "the board came back to what it was",
+            false => "the board is not what it was: it drifted, or is still hot",
+        };
+        format!(
+            "Idle again at the end: p50 × {} of before ({} repeats): {verdict}.",
+            units::figure(recovery.ratio),
+            recovery.repeats
+        )
+    }));
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| format!("<li>{}</li>", escape(line)))
+        .collect();
+    let figures = load
+        .figures
+        .iter()
+        .map(|figure| sections::figure(figure, prefix));
+    format!(
+        "<ul>{}</ul>\n{}<p class=\"quiet\">GB/s: {}. Ratios are paired by round, with half the width of their 95 % \
+         interval. Against spin: against the same CPUs kept busy with work that needs no memory.</p>\n{}",
+        lines.join("\n"),
+        table(experiment, whose).html(),
+        escape(CURRENCY),
+        figures.collect::<String>()
+    )
+}
+
+fn idle(experiment: &Experiment) -> String {
+    let ms = |metric: &str| {
+        let figure = experiment.baseline.figures.get(metric);
+        figure.map_or_else(
+            || UNKNOWN.to_owned(),
+            |figure| units::nanoseconds(figure.ms * 1e6),
+        )
+    };
+    format!(
+        "Idle board: p50 {}, p95 {}, p99 {} ({} repeats).",
+        ms(METRICS[0]),
+        ms(METRICS[1]),
+        ms(METRICS[2]),
+        experiment.baseline.repeats
+    )
+}
+
+/// Lines for a terminal as a sentence.
+fn sentence(lines: &str) -> String {
+    let lines: Vec<&str> = lines.lines().map(str::trim).collect();
+    format!("{}.", lines.join("; "))
+}
+
+fn table(experiment: &Experiment, whose: &str) -> Table {
+    let whose = match whose.trim() {
+        "" => String::new(),
+        whose => format!(" ({whose})"),
+    };
+    let mut table = Table::new(format!("Slowdown by condition{whose}"))
+        .column("condition")
+        .figures("GB/s")
+        .figures("p50 × idle")
+        .figures("p95 × idle")
+        .figures("p99 × idle")
+        .figures("p50 × spin")
+        .column("worth knowing");
+    for point in &experiment.points {
+        let ratio = |ratio: Option<&Ratio>| {
+            Cell::figure(stress::of_ratio(ratio), ratio.map(|ratio| ratio.ratio))
+        };
+        let traffic = point.achieved_bps.map(|bps| bps / 1e9);
+        table.row([
+            Cell::text(point.condition.clone()),
+            Cell::figure(units::figure(traffic), traffic),
+            ratio(point.slowdown.get(METRICS[0])),
+            ratio(point.slowdown.get(METRICS[1])),
+            ratio(point.slowdown.get(METRICS[2])),
+            ratio(point.over_spin.get(METRICS[0])),
+            Cell::text(worth_knowing(point)),
+        ]);
+    }
+    table
+}
+
+/// Whether a point counts, and its marks, each code once.
+fn worth_knowing(point: &Point) -> String {
+    let mut words: Vec<String> = Vec::new();
+    if !point.valid {
+        words.push(format!(
+            "invalid: {} of {} repeats count",
+            point.valid_repeats, point.repeats
+        ));
+    }
+    let mut codes: Vec<&str> = point.marks.iter().map(|of| of.mark.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    for code in codes {
+        let mut own = point.marks.iter().filter(|of| of.mark.code == code);
+        let text = own.next().map_or("", |of| of.mark.text.as_str());
+        let more = own.count();
+        let more = if more > 0 {
+            format!(" (and {more} more repeats)")
+        } else {
+            String::new()
+        };
+        words.push(format!("{text}{more}"));
+    }
+    words.join("; ")
+}
