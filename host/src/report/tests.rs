@@ -184,7 +184,8 @@ fn the_first_screen_answers_what_a_stranger_asks() {
             "On what",
             "board local",
             "Warm",
-            "a run takes 6 ms (p50); p99 11 ms",
+            // Type 7 over 1 to 11 ms: 1 + 0.99 * 10.
+            "a run takes 6 ms (p50); p99 10.9 ms",
             "too few trials for a sure p99",
             "Cold",
             "times its warm p50",
