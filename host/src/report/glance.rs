@@ -211,11 +211,7 @@ fn warm(chapter: &Chapter) -> String {
         |s| Some(s.latency.as_ref()?.distribution.p99.value),
         time,
     );
-    let rate = range(
-        chapter,
-        |s| s.latency.as_ref()?.rate_hz,
-        |hz| units::hertz(hz),
-    );
+    let rate = range(chapter, |s| s.latency.as_ref()?.rate_hz, units::hertz);
     let enough = chapter.parts.iter().all(|part| {
         let latency = part.summary.latency.as_ref();
         latency.is_none_or(|latency| latency.distribution.p99.enough)
