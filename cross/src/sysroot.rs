@@ -134,9 +134,9 @@ fn finish(root: &Path, init: &str) -> Result<()> {
     fs::create_dir_all(&units)?;
     let target = units.join("default.target");
     let _ = fs::remove_file(&target);
-    symlink("/usr/lib/systemd/system/multi-user.target", target)?;
-    // It would wait for udev, which is not there, to name the console.
-    symlink("/dev/null", units.join("serial-getty@ttyAMA0.service"))?;
+    symlink("/lib/systemd/system/multi-user.target", target)?;
+    // Nobody logs in at a console, and those that wait for udev would keep the start from its end.
+    symlink("/dev/null", units.join("getty.target"))?;
     Ok(())
 }
 

@@ -450,7 +450,7 @@ fn an_update_beside_a_running_repeat_does_not_interrupt_it() {
         .collect();
     assert_eq!(
         ended,
-        [(0, 1, "complete"), (1, 1, "complete"), (2, 1, "complete")],
+        [(0, 0, "complete"), (1, 0, "complete"), (2, 0, "complete")],
         "each was measured at the first try: {rows:#?}"
     );
     // Side by side: the old program is still there, and the new one answers.

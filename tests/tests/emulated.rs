@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use edgedyno_tests::clock::Deadline;
-use edgedyno_tests::commands::{QUICK, make, small_model, summary};
+use edgedyno_tests::commands::{QUICK, small_model, summary};
 use edgedyno_tests::emulated::{self, Emulated};
 use edgedyno_tests::{Running, Sandbox, runtime};
 use serde_json::Value;
@@ -127,8 +127,7 @@ fn an_agent_of_another_architecture_computes_the_same() {
         .ok()
         .json();
     assert_eq!(info["arch"], "aarch64");
-    let sizes = ["--channels", "2", "--depth", "1", "--image", "16"];
-    let model = make(&foreign.sandbox, "tiny.onnx", &sizes);
+    let model = small_model(&foreign.sandbox);
     foreign.assert_same_outputs(&model, "rten", &[]);
     if emulated::onnxruntime(runtime::ONNXRUNTIME).is_none() {
         return;

@@ -85,7 +85,8 @@ impl Bench {
             nobody,
         };
         bench.start();
-        bench.lab.pair(&bench.lab.ticket("run"), "x").ok();
+        // Clocks are held for those who may do everything.
+        bench.lab.pair(&bench.lab.ticket("admin"), "x").ok();
         Some(bench)
     }
 
