@@ -75,7 +75,9 @@ fn run(orders: Vec<RepeatOrder>) -> Vec<Segment> {
 }
 
 fn window(used: &StressUsed) -> StressWindow {
-    used.threads[0].window.unwrap()
+    used.threads[0]
+        .window
+        .unwrap_or_else(|| panic!("no window: {used:#?}"))
 }
 
 /// Work of the window for each second of its own CPU time.
