@@ -26,6 +26,11 @@ pub(crate) enum Command {
         control: RawFd,
         arena: Option<RawFd>,
     },
+    /// Started by the agent only, while it is root.
+    Priv {
+        control: RawFd,
+        user: u32,
+    },
     /// Started by the daemon only.
     Stressor {
         control: RawFd,
@@ -50,6 +55,8 @@ pub(crate) struct Listen {
     pub(crate) address: Option<SocketAddr>,
     /// The user to become, when started as root.
     pub(crate) run_as: Option<String>,
+    /// The socket of the helper that stayed root, when this is what went on as another user.
+    pub(crate) helper: Option<RawFd>,
 }
 
 pub(crate) const HELP: &str = "\
@@ -58,7 +65,9 @@ edgedyno-agent: measures neural networks on this board, for an EdgeDyno host
 usage: edgedyno-agent serve                      run until retired, for a service manager
        edgedyno-agent serve --listen ADDRESS     the same, for hosts on the network too (UDP port 7447
                                                  unless ADDRESS names another); as root only with
-                                                 --run-as USER, which is also what workers run as
+                                                 --run-as USER, which is also what workers run as; a small
+                                                 helper stays root, opens for them what only root may read of
+                                                 the board's counters, and holds clocks
        edgedyno-agent pair [ROLE]                print a ticket that lets one host in, within ten minutes;
                                                  ROLE is observe, run (unless told otherwise) or admin
        edgedyno-agent admit ROLE KEY [NAME]      let the host with that key in, and print this agent's own key:
@@ -104,6 +113,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
         ["serve", rest @ ..] => listen(rest).map(|how| Command::Serve(Serve::Service(how))),
         ["worker", rest @ ..] => worker(rest),
         ["stressor", rest @ ..] => stressor(rest),
+        ["priv", rest @ ..] => helper(rest),
         [first, ..] => Err(unknown(first)),
     }
 }
@@ -132,6 +142,7 @@ fn listen(words: &[&str]) -> Result<Listen, BadArgument> {
         match *word {
             "--listen" => listen.address = Some(address(value()?)?),
             "--run-as" => listen.run_as = Some(value()?.to_owned()),
+            "--helper" => listen.helper = value()?.parse().ok(),
             _ => return Err(unknown(word)),
         }
     }
@@ -162,6 +173,16 @@ fn stressor(words: &[&str]) -> Result<Command, BadArgument> {
     Ok(Command::Stressor { control, board })
 }
 
+fn helper(words: &[&str]) -> Result<Command, BadArgument> {
+    let user = words.iter().position(|word| *word == "--user");
+    let user = user.and_then(|at| words.get(at + 1)?.parse().ok());
+    let both = descriptor(words, "--control").zip(user);
+    let (control, user) = both.ok_or_else(|| {
+        BadArgument("the helper is started by `serve --run-as USER` of root itself only".into())
+    })?;
+    Ok(Command::Priv { control, user })
+}
+
 fn descriptor(words: &[&str], name: &str) -> Option<RawFd> {
     let at = words.iter().position(|word| *word == name)?;
     words.get(at + 1)?.parse().ok()
@@ -181,7 +202,11 @@ mod tests {
         assert_eq!(read("serve"), service(Listen::default()));
         let address = Some("10.0.0.1:7447".parse().unwrap());
         let run_as = Some("bench".into());
-        let listen = Listen { address, run_as };
+        let listen = Listen {
+            address,
+            run_as,
+            helper: None,
+        };
         assert_eq!(
             read("serve --run-as bench --listen 10.0.0.1"),
             service(listen)
@@ -218,6 +243,7 @@ mod tests {
             ("serv", "serv"),
             ("serve --on", "--on"),
             ("worker", "worker"),
+            ("priv --control 5", "--run-as"),
             ("pair root", "root"),
             ("admit admin", "admit"),
             ("admit admin abc", "abc"),

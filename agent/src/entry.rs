@@ -19,6 +19,8 @@ use crate::daemon::access::{Access, KnownHost};
 use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError};
 use crate::daemon::{ask, identity, relay, run_as};
 use crate::disk;
+use crate::privileged::client::Helper;
+use crate::privileged::helper;
 use crate::stressor;
 use crate::worker;
 use crate::worker::spawn::SelfExec;
@@ -65,6 +67,7 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
                 _ => ExitCode::from(AGENT_FAILED),
             };
         }
+        Command::Priv { control, user } => help(control, user),
         Command::Serve(how) => serve(&how, leading),
         Command::Pair(role) => pair(role),
         Command::Admit(host) => admit(&host),
@@ -90,6 +93,16 @@ fn inherit(control: i32, file: Option<i32>) -> io::Result<(UnixStream, Option<Fi
     let control = UnixStream::from(inherited_fd(control)?);
     let file = file.map(inherited_fd).transpose()?.map(File::from);
     Ok((control, file))
+}
+
+/// The helper's words go where those of whoever started it go.
+fn help(control: i32, user: u32) -> io::Result<()> {
+    let log = tracing_subscriber::fmt()
+        .with_max_level(Level::INFO)
+        .with_ansi(false)
+        .with_target(false);
+    set_global_default(log.with_writer(io::stderr).finish()).map_err(io::Error::other)?;
+    helper::run(inherited_fd(control)?, user)
 }
 
 fn folders() -> io::Result<AgentFolders> {
@@ -132,11 +145,11 @@ fn self_hash() -> io::Result<()> {
 }
 
 fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {
+    let exec = SelfExec::new(leading)?;
     if let Serve::Service(listen) = how {
-        become_user(listen)?;
+        become_user(listen, &exec)?;
     }
     let folders = folders()?;
-    let exec = SelfExec::new(leading)?;
     let patience = match how {
         Serve::Relay => {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -160,11 +173,12 @@ fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {
         let _ = nix::unistd::setsid();
     }
     log_to(&folders, patience.is_some())?;
-    let address = match how {
-        Serve::Service(listen) => listen.address,
-        _ => None,
+    let (address, helper) = match how {
+        Serve::Service(listen) => (listen.address, listen.helper),
+        _ => (None, None),
     };
-    serve::run(folders, exec, patience, address).map_err(|why| {
+    let helper = helper.map(Helper::inherited).transpose()?;
+    serve::run(folders, exec, patience, address, helper).map_err(|why| {
         let hint = why.hint().map(|hint| format!("\nhint: {hint}"));
         let kind = match why {
             StartError::Taken { .. } => io::ErrorKind::AddrInUse,
@@ -175,7 +189,7 @@ fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {
 }
 
 /// Whoever listens on the network as root says which user is to do the work.
-fn become_user(listen: &Listen) -> io::Result<()> {
+fn become_user(listen: &Listen, exec: &SelfExec) -> io::Result<()> {
     if !nix::unistd::geteuid().is_root() {
         return match &listen.run_as {
             Some(_) => Err(io::Error::other(
@@ -185,7 +199,7 @@ fn become_user(listen: &Listen) -> io::Result<()> {
         };
     }
     match (&listen.run_as, listen.address) {
-        (Some(user), _) => run_as::become_user(user),
+        (Some(user), _) => run_as::become_user(user, exec),
         (None, Some(_)) => Err(io::Error::other(
             "an agent on the network does not measure as root\n\
              hint: name a user with --run-as USER, or say --run-as root",

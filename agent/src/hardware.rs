@@ -1,4 +1,4 @@
-//! What the board is made of, for whoever looks at it: system on chip, cores, engines. Not part of a
+//! What the board is made of, for whoever looks at it: system on chip, cores, memory, engines. Not part of a
 //! measurement's environment, which [`crate::facts`] reads.
 //!
 //! Every path is joined to a root, so that trees of boards can be read in tests.
@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::device::{Fact, Reading};
+
+use crate::dram;
 
 /// Part numbers of Arm's MIDR_EL1 by implementer, as in util-linux, sys-utils/lscpu-arm.c.
 const PARTS: &[(&str, &str, &str)] = &[
@@ -54,12 +56,13 @@ pub fn facts(root: &Path) -> Vec<Fact> {
     vec![
         fact("soc", soc(root)),
         fact("cores", cores(root)),
+        fact("memory", dram::kind(root)),
         fact("engines", engines(root)),
     ]
 }
 
 /// The device tree's last word for what the board is compatible with is the chip; kernels with a driver for
-/// it say it themselves.
+/// it say it themselves, some (Tegra) by a bare number, which tells less.
 fn soc(root: &Path) -> Reading {
     let line = |path: &str| {
         let text = fs::read_to_string(root.join(path)).ok()?;
@@ -70,7 +73,9 @@ fn soc(root: &Path) -> Reading {
             line("sys/devices/soc0/family"),
             line("sys/devices/soc0/soc_id")?,
         );
-        Some(family.map_or(id.clone(), |family| format!("{family} {id}")))
+        let is_name = !id.bytes().all(|byte| byte.is_ascii_digit());
+        let named = family.map_or(id.clone(), |family| format!("{family} {id}"));
+        Some((named, is_name))
     };
     let of_tree = || {
         let text = fs::read(root.join("proc/device-tree/compatible")).ok()?;
@@ -79,7 +84,10 @@ fn soc(root: &Path) -> Reading {
             .rfind(|word| !word.is_empty())
             .map(str::to_owned)
     };
-    match of_driver().or_else(of_tree) {
+    let of_driver = of_driver();
+    let name = of_driver.clone().filter(|(_, is_name)| *is_name);
+    let name = name.map(|(name, _)| name).or_else(of_tree);
+    match name.or(of_driver.map(|(number, _)| number)) {
         Some(soc) => Reading::Ok(soc),
         None => Reading::Absent(
             "neither /sys/devices/soc0 nor /proc/device-tree/compatible says".into(),
@@ -182,6 +190,8 @@ fn engines(root: &Path) -> Reading {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn read(files: &[(&str, &str)]) -> BTreeMap<String, Reading> {
@@ -236,6 +246,64 @@ mod tests {
             Some("0 implementer 0x41 part 0xfff")
         );
         assert_eq!(facts["soc"].value(), Some("i.MX8MP"));
+    }
+
+    /// `tests/boards/*.facts`: `== PATH` begins a file, `cpus FIRST-LAST IMPLEMENTER PART` makes cores in
+    /// /proc/cpuinfo, `?? FACT VALUE` is what is then said, a line with `#` tells of the board.
+    #[test]
+    fn boards_of_every_family_say_what_they_are() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/boards");
+        let mut boards = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|ending| ending != "facts") {
+                continue;
+            }
+            boards += 1;
+            let board = path.display();
+            let root = tempfile::tempdir().unwrap();
+            let mut expected = Vec::new();
+            let mut files: BTreeMap<String, String> = BTreeMap::new();
+            let mut file = String::new();
+            for line in fs::read_to_string(&path).unwrap().lines() {
+                match line.split(' ').collect::<Vec<_>>().as_slice() {
+                    ["#", ..] => {}
+                    ["==", path] => file = (*path).into(),
+                    ["??", fact, ..] => {
+                        let value = line.splitn(3, ' ').nth(2).unwrap();
+                        expected.push(((*fact).to_owned(), value.to_owned()));
+                    }
+                    ["cpus", range, implementer, part] => {
+                        let (first, last) = range.split_once('-').unwrap();
+                        let text = files.entry("proc/cpuinfo".into()).or_default();
+                        for cpu in first.parse::<u16>().unwrap()..=last.parse().unwrap() {
+                            let core =
+                                format!("CPU implementer\t: {implementer}\nCPU part\t: {part}");
+                            writeln!(text, "processor\t: {cpu}\n{core}\n").unwrap();
+                        }
+                    }
+                    _ => writeln!(files.entry(file.clone()).or_default(), "{line}").unwrap(),
+                }
+            }
+            for (path, text) in files {
+                let path = root.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            let mut said: BTreeMap<String, Reading> = facts(root.path())
+                .into_iter()
+                .map(|fact| (fact.name, fact.value))
+                .collect();
+            let environment = crate::facts::Kernel::at(root.path()).environment();
+            said.extend(environment.into_iter().map(|fact| (fact.name, fact.value)));
+            assert!(expected.len() >= 3, "{board}");
+            for (fact, value) in expected {
+                let reading = &said[&fact];
+                let shown = reading.value().unwrap_or(reading.state());
+                assert_eq!(shown, value, "{board}: {fact}");
+            }
+        }
+        assert!(boards >= 10, "{boards} boards");
     }
 
     #[test]

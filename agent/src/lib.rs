@@ -3,7 +3,7 @@
 //! A trial's way through this crate: [`daemon`] takes an order from its queue and starts a [`worker`],
 //! which opens a [`backend`] and runs the [`trial`] loop; trials go into the [`arena`], from there to
 //! the spool, and on to the host. Meanwhile the [`sampler`] watches the board, and [`stressor`]s keep it
-//! busy where a case asks for it.
+//! busy where a case asks for it. What only root may open a [`privileged`] helper opens.
 
 pub mod arena;
 mod args;
@@ -12,10 +12,12 @@ pub mod clock;
 mod crc32c;
 pub mod daemon;
 mod disk;
+mod dram;
 pub mod entry;
 pub mod facts;
 pub mod hardware;
 pub mod inputs;
+pub mod privileged;
 pub mod sampler;
 pub mod stressor;
 pub mod trial;

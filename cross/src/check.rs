@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use edgedyno_sys::vendor::elf::{ElfFacts, GlibcVersion};
 
+use crate::build::Wish;
 use crate::size::{MB, megabytes};
 
 /// Sonames before their version; everything else is not on every board.
@@ -31,7 +32,8 @@ pub(crate) const fn limit(slim: bool) -> u64 {
 pub(crate) struct Checked {
     name: String,
     bytes: u64,
-    limit: u64,
+    /// None for a profile that boards do not get.
+    limit: Option<u64>,
     needed: Vec<String>,
     strangers: Vec<String>,
     glibc: Option<GlibcVersion>,
@@ -39,16 +41,23 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    pub(crate) fn of(name: &str, program: &Path, slim: bool, floor: &str) -> Result<Self> {
+    pub(crate) fn of(name: &str, program: &Path, wish: &Wish, floor: &str) -> Result<Self> {
         let bytes = std::fs::metadata(program)?.len();
         let facts = ElfFacts::read(program)
             .with_context(|| format!("{} is no program", program.display()))?;
         let floor = GlibcVersion::parse(floor)
             .with_context(|| format!("`{floor}` is no version of glibc, such as 2.31"))?;
-        Ok(Self::judge(name, bytes, limit(slim), facts, floor))
+        let limit = (wish.profile == Wish::default().profile).then(|| limit(wish.slim));
+        Ok(Self::judge(name, bytes, limit, facts, floor))
     }
 
-    fn judge(name: &str, bytes: u64, limit: u64, facts: ElfFacts, floor: GlibcVersion) -> Self {
+    fn judge(
+        name: &str,
+        bytes: u64,
+        limit: Option<u64>,
+        facts: ElfFacts,
+        floor: GlibcVersion,
+    ) -> Self {
         let is_stranger = |name: &&String| !ALLOWED.iter().any(|known| name.starts_with(known));
         Self {
             name: name.to_owned(),
@@ -62,7 +71,11 @@ impl Checked {
     }
 
     pub(crate) fn is_good(&self) -> bool {
-        self.bytes <= self.limit && self.strangers.is_empty() && self.is_old_enough()
+        self.is_small_enough() && self.strangers.is_empty() && self.is_old_enough()
+    }
+
+    fn is_small_enough(&self) -> bool {
+        self.limit.is_none_or(|limit| self.bytes <= limit)
     }
 
     fn is_old_enough(&self) -> bool {
@@ -74,13 +87,12 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = |good: bool, word: &'static str| if good { "" } else { word };
         writeln!(f, "{}", self.name)?;
-        writeln!(
-            f,
-            "  size:   {} of {}{}",
-            megabytes(self.bytes),
-            megabytes(self.limit),
-            mark(self.bytes <= self.limit, "  TOO LARGE")
-        )?;
+        let limit = match self.limit {
+            Some(limit) => format!("of {}", megabytes(limit)),
+            None => "(the limit is for the profile `agent`)".into(),
+        };
+        let word = mark(self.is_small_enough(), "  TOO LARGE");
+        writeln!(f, "  size:   {} {limit}{word}", megabytes(self.bytes))?;
         writeln!(f, "  needs:  {}", self.needed.join(" "))?;
         if !self.strangers.is_empty() {
             writeln!(f, "  NOT ON EVERY BOARD: {}", self.strangers.join(" "))?;
@@ -112,7 +124,26 @@ mod tests {
             glibc_needed: GlibcVersion::parse(glibc),
             build_id: None,
         };
-        Checked::judge("x", bytes, 100, facts, GlibcVersion::parse("2.27").unwrap())
+        Checked::judge(
+            "x",
+            bytes,
+            Some(100),
+            facts,
+            GlibcVersion::parse("2.27").unwrap(),
+        )
+    }
+
+    #[test]
+    fn only_what_boards_get_is_held_against_the_limit() {
+        let own = std::env::current_exe().unwrap();
+        for (profile, limit) in [("agent", Some(9 * MB)), ("cross-dev", None)] {
+            let wish = Wish {
+                profile: profile.into(),
+                ..Wish::default()
+            };
+            let checked = Checked::of("own", &own, &wish, "2.99").unwrap();
+            assert_eq!(checked.limit, limit, "{profile}");
+        }
     }
 
     #[test]
@@ -148,7 +179,7 @@ mod tests {
     #[test]
     fn a_program_of_this_machine_is_read() {
         let own = std::env::current_exe().unwrap();
-        let checked = Checked::of("own", &own, false, "2.99").unwrap();
+        let checked = Checked::of("own", &own, &Wish::default(), "2.99").unwrap();
         assert!(
             checked
                 .needed
@@ -156,6 +187,6 @@ mod tests {
                 .any(|name| name.starts_with("libc.so"))
         );
         assert!(checked.glibc.is_some() && checked.is_old_enough());
-        assert!(Checked::of("own", &own, false, "new").is_err());
+        assert!(Checked::of("own", &own, &Wish::default(), "new").is_err());
     }
 }

@@ -25,7 +25,7 @@ commands:
         --slim              without the built-in runtime
         --profile PROFILE   `agent` as boards get it (unless told otherwise), `cross-dev` for a quick look
   check TARGET      build both variants and hold size, needed libraries and glibc against what is promised;
-                    exit 1 when one is broken
+                    exit 1 when one is broken; the size of another profile than `agent` is only told
         --floor VERSION     another oldest glibc than the target's own
         --profile PROFILE   as above
   package TARGET    an archive with program, service unit, udev rules and licence list; print its path
@@ -85,7 +85,7 @@ fn build_one(target: &str, rest: &[&str]) -> Result<bool> {
 fn package_one(target: &str, rest: &[&str]) -> Result<bool> {
     let (target, wish) = (targets::find(target)?, wish(rest)?);
     let program = build::build(&target, &wish)?;
-    let checked = Checked::of(&build::shown(&program), &program, wish.slim, &target.floor)?;
+    let checked = Checked::of(&build::shown(&program), &program, &wish, &target.floor)?;
     complain(&checked.to_string());
     print(
         &package::package(&target, &wish, &program)?
@@ -112,8 +112,9 @@ fn check_both(target: &str, rest: &[&str]) -> Result<bool> {
     let mut is_good = true;
     for slim in [true, false] {
         let profile = profile.clone();
-        let program = build::build(&target, &Wish { slim, profile })?;
-        let checked = Checked::of(&build::shown(&program), &program, slim, floor)?;
+        let wish = Wish { slim, profile };
+        let program = build::build(&target, &wish)?;
+        let checked = Checked::of(&build::shown(&program), &program, &wish, floor)?;
         print(&checked.to_string());
         is_good &= checked.is_good();
     }

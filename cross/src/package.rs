@@ -15,6 +15,7 @@ use crate::place;
 use crate::targets::Target;
 
 const UNIT: &str = include_str!("../../agent/packaging/edgedyno-agent.service");
+const SYSTEM_UNIT: &str = include_str!("../../agent/packaging/edgedyno-agent@.service");
 const RULES: &str = include_str!("../../agent/packaging/70-edgedyno.rules");
 
 /// Packs a built program; the archive's path.
@@ -33,6 +34,7 @@ pub(crate) fn package(target: &Target, wish: &Wish, program: &Path) -> Result<Pa
     for (file, mode, bytes) in [
         ("edgedyno-agent", 0o755, program.as_slice()),
         ("edgedyno-agent.service", 0o644, UNIT.as_bytes()),
+        ("edgedyno-agent@.service", 0o644, SYSTEM_UNIT.as_bytes()),
         ("70-edgedyno.rules", 0o644, RULES.as_bytes()),
         ("LICENCES.txt", 0o644, licences(target, wish)?.as_bytes()),
         (
@@ -170,6 +172,7 @@ mod tests {
             "LICENCES.txt",
             "edgedyno-agent",
             "edgedyno-agent.service",
+            "edgedyno-agent@.service",
         ];
         assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), all);
         fs::remove_file(path).unwrap();

@@ -40,6 +40,14 @@ pub(crate) fn lock(name: &str) -> Result<File> {
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    // `cargo board` gives this program its own package's variables. A build script that asks to run again
+    // when they change (ring's does) would be built anew after every start by other means.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

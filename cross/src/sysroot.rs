@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
@@ -17,8 +18,9 @@ use crate::targets::Target;
 /// What the agent and the runtimes it opens need.
 const LIBRARIES: [&str; 3] = ["libc6", "libgcc-s1", "libstdc++6"];
 
-/// What the emulated board needs beside them: a shell, an ssh server without sftp, and traffic control.
-const BOARD: [&str; 3] = ["busybox-static", "dropbear-bin", "iproute2"];
+/// What the emulated board needs beside them: a shell, an ssh server without sftp, traffic control, and a
+/// manager of services for those who ask for it.
+const BOARD: [&str; 4] = ["busybox-static", "dropbear-bin", "iproute2", "systemd"];
 
 const KERNEL: &str = "linux-image-cloud-arm64";
 
@@ -123,6 +125,18 @@ fn finish(root: &Path, init: &str) -> Result<()> {
     )?;
     fs::write(root.join("etc/group"), "root:x:0:\n")?;
     fs::write(root.join("etc/shells"), "/bin/sh\n")?;
+    // An empty one would make each boot of systemd the first, which sets up everything.
+    fs::write(
+        root.join("etc/machine-id"),
+        "00112233445566778899aabbccddeeff\n",
+    )?;
+    let units = root.join("etc/systemd/system");
+    fs::create_dir_all(&units)?;
+    let target = units.join("default.target");
+    let _ = fs::remove_file(&target);
+    symlink("/lib/systemd/system/multi-user.target", target)?;
+    // Nobody logs in at a console, and those that wait for udev would keep the start from its end.
+    symlink("/dev/null", units.join("getty.target"))?;
     Ok(())
 }
 
@@ -301,7 +315,7 @@ mod tests {
         let root = folder.path().join("root");
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::write(root.join("init"), "abcde").unwrap();
-        std::os::unix::fs::symlink("../init", root.join("bin/sh")).unwrap();
+        symlink("../init", root.join("bin/sh")).unwrap();
         let path = folder.path().join("x.gz");
         let mut archive = Archive::create(&path).unwrap();
         archive.add_folder(&root, "").unwrap();

@@ -29,12 +29,16 @@ pub(crate) enum Linker {
 impl Compiler {
     /// rustup's std when it has one, else Debian's, else the one command that helps.
     pub(crate) fn find(target: &Target) -> Result<Self> {
+        Self::find_where(target, debian::is_possible())
+    }
+
+    fn find_where(target: &Target, is_debian: bool) -> Result<Self> {
         let own = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         if debian::has_std(own.as_ref(), target) {
             return Ok(Self::Own);
         }
         let command = format!("rustup target add {}", target.triple);
-        if !debian::is_possible() {
+        if !is_debian {
             bail!(
                 "this rustc has no std for {}; run `{command}`",
                 target.triple
@@ -105,4 +109,29 @@ fn zig() -> Result<PathBuf> {
     // Last, so that half an installation is made again.
     std::fs::write(&note, pins)?;
     Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets;
+
+    #[test]
+    fn without_a_std_the_one_command_that_helps_is_named() {
+        for target in targets::all().unwrap() {
+            // Tier 3: no rustup has a std for it.
+            let triple = format!("mips64-{}", target.triple);
+            let target = Target {
+                triple: triple.clone(),
+                ..target
+            };
+            let why = Compiler::find_where(&target, false)
+                .unwrap_err()
+                .to_string();
+            assert_eq!(
+                why,
+                format!("this rustc has no std for {triple}; run `rustup target add {triple}`")
+            );
+        }
+    }
 }

@@ -572,7 +572,7 @@ fn look_at_device(report: &mut Report, name: &str, device: &DeviceInfo) {
         denied => report.warn(
             "permission",
             format!("denied to the agent: {}", denied.join(", ")),
-            "let its user read them, or run the agent as one who may",
+            "let its user read them, or have root start the agent with --run-as (docs/boards.md)",
         ),
     }
 }

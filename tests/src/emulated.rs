@@ -74,7 +74,7 @@ pub struct Emulated {
     folder: PathBuf,
     ssh: u16,
     udp: u16,
-    line: String,
+    words: String,
 }
 
 impl Emulated {
@@ -88,9 +88,10 @@ impl Emulated {
         ])
     }
 
-    /// A board with a fresh disk in `folder`, switched on. Its line to the world may be a bad one, in the
-    /// words of netem with commas for blanks: `delay,40ms,loss,1%`.
-    pub fn boot(folder: &Path, line: &str) -> Self {
+    /// A board with a fresh disk in `folder`, switched on. `words` of its own may be `netem=delay,40ms,loss,1%`
+    /// for a bad line to the world, in the words of netem with commas for blanks, and `systemd` for a board
+    /// that is run by it.
+    pub fn boot(folder: &Path, words: &str) -> Self {
         let parts = made(&["emulated", "aarch64"]);
         fs::create_dir_all(folder).unwrap();
         make_disk(folder);
@@ -100,7 +101,7 @@ impl Emulated {
             folder: folder.to_owned(),
             ssh: free_port(),
             udp: free_port(),
-            line: line.to_owned(),
+            words: words.to_owned(),
         };
         board.write_client();
         board.switch_on();
@@ -144,10 +145,6 @@ impl Emulated {
     pub fn switch_on(&mut self) {
         let console = fs::File::create(self.folder.join("console")).unwrap();
         let now = crate::clock::wall_seconds();
-        let netem = match self.line.as_str() {
-            "" => String::new(),
-            line => format!(" netem={line}"),
-        };
         let forwards = format!(
             "user,id=n,hostfwd=tcp:127.0.0.1:{}-:22,hostfwd=udp:127.0.0.1:{}-:7447",
             self.ssh, self.udp
@@ -175,7 +172,7 @@ impl Emulated {
             .arg(self.parts.join("initramfs.gz"))
             .args([
                 "-append",
-                &format!("console=ttyAMA0 quiet panic=-1 now={now}{netem}"),
+                &format!("console=ttyAMA0 quiet panic=-1 now={now} {}", self.words),
             ])
             .args([
                 "-netdev",

@@ -25,6 +25,7 @@ pub mod small_disk;
 pub mod source;
 pub mod spdx;
 pub mod sshd;
+pub mod tcp_relay;
 pub mod udp_relay;
 pub mod webdriver;
 pub mod workspace;

@@ -389,6 +389,77 @@ fn an_agent_of_another_version_is_named_and_replaced() {
     lab.run(&model, &QUICK).ok();
 }
 
+/// The same program by another name of its build: what a rebuilt agent is to a board.
+fn another_build(lab: &Lab) -> (std::path::PathBuf, String) {
+    let version = lab.sandbox.agent(["version"]).ok().stdout;
+    let build = version.split_whitespace().last().unwrap().to_owned();
+    let digit = if build.ends_with('0') { "1" } else { "0" };
+    let other = format!("{}{digit}", &build[..build.len() - 1]);
+    let mut bytes = std::fs::read(&binaries().agent).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(build.len())
+        .enumerate()
+        .filter_map(|(at, window)| (window == build.as_bytes()).then_some(at))
+        .collect();
+    assert!(
+        !places.is_empty(),
+        "the program holds the name of its build"
+    );
+    for at in places {
+        bytes[at..at + build.len()].copy_from_slice(other.as_bytes());
+    }
+    let path = lab.sandbox.write("other/edgedyno-agent", bytes);
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    (path, other)
+}
+
+#[test]
+fn an_update_beside_a_running_repeat_does_not_interrupt_it() {
+    let Some(lab) = Lab::added() else { return };
+    let (agent, build) = another_build(&lab);
+    let before = lab.program();
+    let model = small_model(&lab.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = ["run", &model, "--board", "x", "--backend", "rten"];
+    let rules = ["--repeat", "3", "--warmup", "2", "--duration", "4s"];
+    let mut running = lab.sandbox.start_edgedyno(words.iter().chain(&rules));
+    let measures = || {
+        let all = lab.sandbox.processes();
+        all.iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    };
+    running.wait_until("a worker", |_| measures());
+    let agent = agent.display().to_string();
+    let updated = lab.board(&["update", "x", "--agent", &agent, "--json"]);
+    let updated = updated.ok().json();
+    assert_eq!(updated["build"], build.as_str(), "{updated:#}");
+    running.wait().ok();
+
+    let document = summary(&lab.sandbox, "last");
+    let rows = document["cases"][0]["repeats"].as_array().unwrap();
+    let ended: Vec<(u64, u64, &str)> = rows
+        .iter()
+        .map(|row| {
+            let number = |field: &str| row[field].as_u64().unwrap();
+            (
+                number("repeat"),
+                number("attempt"),
+                row["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        ended,
+        [(0, 0, "complete"), (1, 0, "complete"), (2, 0, "complete")],
+        "each was measured at the first try: {rows:#?}"
+    );
+    // Side by side: the old program is still there, and the new one answers.
+    assert_ne!(lab.program(), before);
+    assert!(before.is_file() && lab.program().is_file());
+    let info = lab.board(&["info", "x", "--json"]).ok().json();
+    assert_eq!(info["build"], build.as_str());
+}
+
 #[test]
 fn an_old_agent_that_runs_makes_way_for_the_new_one() {
     let Some(lab) = Lab::new() else { return };

@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use edgedyno_tests::commands::{QUICK, make, small_model, summary};
+use edgedyno_tests::clock::Deadline;
+use edgedyno_tests::commands::{QUICK, small_model, summary};
 use edgedyno_tests::emulated::{self, Emulated};
 use edgedyno_tests::{Running, Sandbox, runtime};
+use serde_json::Value;
 
 /// Emulated trials take a thousand times as long.
 const PATIENCE: Duration = Duration::from_secs(400);
@@ -125,8 +127,7 @@ fn an_agent_of_another_architecture_computes_the_same() {
         .ok()
         .json();
     assert_eq!(info["arch"], "aarch64");
-    let sizes = ["--channels", "2", "--depth", "1", "--image", "16"];
-    let model = make(&foreign.sandbox, "tiny.onnx", &sizes);
+    let model = small_model(&foreign.sandbox);
     foreign.assert_same_outputs(&model, "rten", &[]);
     if emulated::onnxruntime(runtime::ONNXRUNTIME).is_none() {
         return;
@@ -145,26 +146,36 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(line: &str) -> Option<Self> {
-        if !Emulated::is_possible() {
-            return None;
-        }
-        let agent = emulated::agent().display().to_string();
-        let mut sandbox = Sandbox::new();
-        sandbox.limit(PATIENCE);
-        let board = Emulated::boot(&sandbox.work().join("../board"), line);
-        sandbox.env("EDGEDYNO_SSH", board.ssh());
-        let place = board.place();
-        let words = [
-            "board", "add", &place, "--name", "x", "--agent", &agent, "--json",
-        ];
-        let added = sandbox.edgedyno(words).ok().json();
+    fn new(words: &str) -> Option<Self> {
+        let bench = Self::boot(words)?;
+        let added = bench.add(&[]);
         assert_eq!(added["arch"], "aarch64");
         assert!(
             added["libc"].as_str().unwrap().starts_with("glibc 2."),
             "{added:#}"
         );
+        Some(bench)
+    }
+
+    fn boot(words: &str) -> Option<Self> {
+        if !Emulated::is_possible() {
+            return None;
+        }
+        let mut sandbox = Sandbox::new();
+        sandbox.limit(PATIENCE);
+        let board = Emulated::boot(&sandbox.work().join("../board"), words);
+        sandbox.env("EDGEDYNO_SSH", board.ssh());
         Some(Self { board, sandbox })
+    }
+
+    /// `board add`, as `x`.
+    fn add(&self, more: &[&str]) -> Value {
+        let place = self.board.place();
+        let agent = emulated::agent().display().to_string();
+        let words = [
+            "board", "add", &place, "--name", "x", "--agent", &agent, "--json",
+        ];
+        self.sandbox.edgedyno(words.iter().chain(more)).ok().json()
     }
 
     /// Every repeat was measured once, and only once.
@@ -238,7 +249,7 @@ fn a_board_that_loses_its_power_is_measured_to_the_end() {
 #[test]
 #[ignore = "boots a board in an emulator"]
 fn a_bad_line_costs_time_and_no_result() {
-    let Some(bench) = Bench::new("delay,40ms,loss,1%") else {
+    let Some(bench) = Bench::new("netem=delay,40ms,loss,1%") else {
         return;
     };
     assert!(
@@ -254,23 +265,7 @@ fn a_bad_line_costs_time_and_no_result() {
 
     // The same over QUIC. The emulator gives the board's port another number here, so the first try of the
     // network fails, and the address is written down by hand.
-    let place = bench.board.place();
-    let agent = emulated::agent().display().to_string();
-    let words = [
-        "board",
-        "add",
-        &place,
-        "--name",
-        "x",
-        "--force",
-        "--agent",
-        &agent,
-        "--listen",
-        "0.0.0.0:7447",
-        "--as-root",
-        "--json",
-    ];
-    let added = bench.sandbox.edgedyno(words).ok().json();
+    let added = bench.add(&["--force", "--listen", "0.0.0.0:7447", "--as-root"]);
     assert!(added["network_unused"].is_string(), "{added:#}");
     let boards = bench
         .sandbox
@@ -293,4 +288,60 @@ fn a_bad_line_costs_time_and_no_result() {
     let words = ["run", &model, "--board", "x", "--backend", "rten"];
     bench.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
     bench.assert_whole(1);
+}
+
+#[test]
+#[ignore = "boots a board in an emulator"]
+fn a_board_run_by_systemd_has_the_agent_as_its_service() {
+    let Some(bench) = Bench::boot("systemd") else {
+        return;
+    };
+    let is_up = || {
+        let state = bench.board.run("systemctl is-system-running");
+        ["running", "degraded"]
+            .contains(&state.trim())
+            .then_some(())
+    };
+    let up = Deadline::after(PATIENCE).poll(is_up);
+    assert!(up.is_some(), "{}", bench.board.console());
+    bench.add(&["--service"]);
+    let process = || {
+        bench
+            .board
+            .run("systemctl show --value -p MainPID edgedyno-agent")
+    };
+    let first = process();
+    assert_ne!(first.trim(), "0", "the service runs");
+    let model = small_model(&bench.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = ["run", &model, "--board", "x", "--backend", "rten"];
+    bench.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
+    bench.assert_whole(1);
+    assert_eq!(
+        process(),
+        first,
+        "it was the service that measured, and no other agent"
+    );
+    let lines = r"for line in /proc/[0-9]*/cmdline; do tr '\0' ' ' <$line; echo; done";
+    let daemons = bench
+        .board
+        .run(&format!("{lines} | grep -c 'edgedyno-agent serve $'"));
+    assert_eq!(daemons.trim(), "1");
+
+    // Whatever kills it, the manager starts it again, and the next run finds it.
+    bench.board.run(&format!("kill -9 {}", first.trim()));
+    let again = Deadline::after(PATIENCE).poll(|| {
+        let now = process();
+        (!["", "0", first.trim()].contains(&now.trim())).then_some(())
+    });
+    assert!(again.is_some());
+    bench.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
+    let removed = bench.sandbox.edgedyno(["board", "remove", "x", "--json"]);
+    let removed = removed.ok().json();
+    let unit = "/etc/systemd/system/edgedyno-agent.service";
+    assert!(removed["deleted"].to_string().contains(unit), "{removed:#}");
+    assert_eq!(
+        bench.board.run("systemctl is-active edgedyno-agent").trim(),
+        "inactive"
+    );
 }

@@ -5,10 +5,12 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use edgedyno_shared::repeat::Effective;
 
 use crate::disk;
+use crate::privileged::client::Helper;
 
 const POLICIES: &str = "sys/devices/system/cpu/cpufreq";
 const DEVICES: &str = "sys/class/devfreq";
@@ -16,7 +18,48 @@ const DEVICES: &str = "sys/class/devfreq";
 /// The governor that stays at the highest clock allowed.
 const HOLDING: &str = "performance";
 
-/// Clocks that are held.
+/// Clocks that are held, and by whom.
+#[derive(Debug)]
+pub enum Hold {
+    Own(Held),
+    /// By the process that stayed root.
+    Helped(Arc<Helper>),
+}
+
+impl Hold {
+    /// Has the helper hold them when there is one, else tries it with this user's own rights; what stands there
+    /// then says how far they reached.
+    ///
+    /// # Errors
+    /// As [`Held::set`].
+    pub fn set(
+        helper: Option<&Arc<Helper>>,
+        root: &Path,
+        journal: &Path,
+    ) -> io::Result<(Self, Vec<Effective>)> {
+        if let Some(helper) = helper {
+            match helper.hold_clocks() {
+                Ok(effective) => return Ok((Self::Helped(Arc::clone(helper)), effective)),
+                Err(why) => tracing::warn!("the privileged helper does not hold the clocks: {why}"),
+            }
+        }
+        let (held, effective) = Held::set(root, journal)?;
+        Ok((Self::Own(held), effective))
+    }
+
+    /// Puts back what stood there.
+    ///
+    /// # Errors
+    /// When something could not be; whoever held it tries again when it starts the next time.
+    pub fn restore(self) -> io::Result<()> {
+        match self {
+            Self::Own(held) => held.restore(),
+            Self::Helped(helper) => helper.restore_clocks(),
+        }
+    }
+}
+
+/// Clocks that this process holds.
 #[derive(Debug)]
 pub struct Held {
     root: PathBuf,

@@ -19,7 +19,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::clocks::Held;
+use super::clocks::Hold;
 use super::measure_lock::MeasureLock;
 use super::queue::Queued;
 use super::repeat_folder::{self, RepeatFolder};
@@ -293,7 +293,8 @@ fn hold_clocks(daemon: &Daemon, queued: &Queued, folder: &mut RepeatFolder) -> i
     if !queued.order.preparation.fix_clocks {
         return Ok(());
     }
-    let (held, effective) = Held::set(&daemon.root, &daemon.clock_journal())?;
+    let helper = daemon.helper.as_ref();
+    let (held, effective) = Hold::set(helper, &daemon.root, &daemon.clock_journal())?;
     *daemon.held.borrow_mut() = Some(held);
     if effective.is_empty() {
         let text = "this board shows no clock that can be held";

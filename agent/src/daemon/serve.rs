@@ -39,6 +39,7 @@ use super::{clocks, executor, recover};
 use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 use crate::facts::Kernel;
+use crate::privileged::client::{HelpedFiles, Helper};
 use crate::sampler::files::Root;
 use crate::worker::spawn::SelfExec;
 
@@ -95,13 +96,15 @@ impl StartError {
     }
 }
 
-/// Serves until retired, or until idle for `patience`; on the network too when there is an address. Runs on the thread that calls it, which must be the
+/// Serves until retired, or until idle for `patience`; on the network too when there is an address. What this
+/// user may not open the helper does, when there is one. Runs on the thread that calls it, which must be the
 /// process's main thread: workers die with it.
 pub fn run(
     folders: AgentFolders,
     exec: SelfExec,
     patience: Option<Duration>,
     address: Option<SocketAddr>,
+    helper: Option<Helper>,
 ) -> Result<(), StartError> {
     let in_folder = |what, path: &Path| {
         let path = path.to_owned();
@@ -115,7 +118,15 @@ pub fn run(
     }
     disk::private_folder(&folders.runtime)
         .map_err(in_folder("runtime folder cannot be used", &folders.runtime))?;
-    let daemon = Rc::new(assemble(folders, exec, Rc::new(Monotonic))?);
+    let mut daemon = assemble(folders, exec, Rc::new(Monotonic))?;
+    if let Some(helper) = helper.map(Arc::new) {
+        daemon.files = Arc::new(HelpedFiles {
+            own: Root(daemon.root.clone()),
+            helper: Arc::clone(&helper),
+        });
+        daemon.helper = Some(helper);
+    }
+    let daemon = Rc::new(daemon);
     match recover::run(&daemon) {
         Ok(0) => {}
         Ok(count) => tracing::warn!("{count} repeats of an earlier daemon were recovered"),
@@ -196,17 +207,23 @@ fn try_lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
     Ok(held)
 }
 
+/// The folder below which the board's files are read: `/` but for a recorded board.
+pub(crate) fn board_root() -> PathBuf {
+    std::env::var_os(ROOT_VARIABLE).map_or_else(|| "/".into(), PathBuf::from)
+}
+
 /// A daemon from what its folders hold, which the caller has locked.
 pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> io::Result<Daemon> {
     let mut boot = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut boot)?;
     let (news, _) = broadcast::channel(256);
-    let root = std::env::var_os(ROOT_VARIABLE).unwrap_or_else(|| "/".into());
+    let root = board_root();
     Ok(Daemon {
         exec,
         kernel: Kernel::at(&root),
-        files: Arc::new(Root(root.clone().into())),
-        root: root.into(),
+        files: Arc::new(Root(root.clone())),
+        root,
+        helper: None,
         held: RefCell::new(None),
         live: Live::default(),
         boot: BootId(u64::from_le_bytes(boot)),

@@ -15,7 +15,7 @@ use edgedyno_shared::wire::hello::DaemonStatus;
 use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Mutex, Notify, broadcast, watch};
 
-use super::clocks::Held;
+use super::clocks::Hold;
 use super::contents::Contents;
 use super::host_clock::HostClocks;
 use super::lease::Moment;
@@ -29,6 +29,7 @@ use super::runtimes::Runtimes;
 use super::spool::Spool;
 use crate::clock::Clock;
 use crate::facts::Kernel;
+use crate::privileged::client::Helper;
 use crate::sampler::files::Files;
 use crate::worker::spawn::SelfExec;
 use crate::worker::supervise::Cancel;
@@ -40,10 +41,12 @@ pub struct Daemon {
     pub kernel: Kernel,
     /// Where telemetry is read from.
     pub files: Arc<dyn Files>,
+    /// Who opens what this user may not, when root started this daemon.
+    pub helper: Option<Arc<Helper>>,
     /// The folder below which clocks are held.
     pub root: PathBuf,
     /// Clocks that are held for the repeat that runs.
-    pub held: RefCell<Option<Held>>,
+    pub held: RefCell<Option<Hold>>,
     /// Who watches the board now.
     pub live: Live,
     pub boot: BootId,
@@ -203,7 +206,7 @@ impl Daemon {
     /// Puts clocks back that are held.
     pub fn release_clocks(&self) {
         let held = self.held.borrow_mut().take();
-        if let Some(Err(why)) = held.map(Held::restore) {
+        if let Some(Err(why)) = held.map(Hold::restore) {
             tracing::error!("clocks cannot be put back, the next start tries again: {why}");
         }
     }

@@ -145,6 +145,9 @@ const GPU_LOADS: [&str; 4] = [
 
 const RKNPU: [&str; 2] = ["sys/kernel/debug/rknpu/load", "proc/rknpu/load"];
 
+/// Any user sees by it that there is a driver, where debugfs is root's alone.
+const RKNPU_DRIVER: &str = "sys/bus/platform/drivers/RKNPU";
+
 const BPUS: &str = "sys/devices/system/bpu";
 const FIRMWARE: &str = "sys/devices/platform/soc/soc:firmware/get_throttled";
 
@@ -232,7 +235,12 @@ fn rknpu(board: &Board) -> Option<Found> {
             .is_ok_and(|names| names.iter().any(|name| name == file))
     };
     let path = RKNPU.iter().find(|path| board.has(path));
-    let path = path.or_else(|| RKNPU.iter().find(listed))?;
+    let closed = || {
+        let why = board.files.open(RKNPU[0]).err()?;
+        let is_there = board.files.list(RKNPU_DRIVER).is_ok();
+        (is_there && why.kind() != io::ErrorKind::NotFound).then_some(&RKNPU[0])
+    };
+    let path = path.or_else(|| RKNPU.iter().find(listed)).or_else(closed)?;
     let mut file = board.keep(path, 512);
     let cores = file.text().map_or(1, |held| cores(held).max(1));
     let specs =

@@ -207,18 +207,50 @@ fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
 }
 
 fn of_core(board: &Board, worker: u32, offer: &Offer, number: u64) -> Found {
-    let event = Event {
-        source: 0,
-        config: [number, 0, 0],
-        exclude_kernel: true,
-        inherit: true,
-    };
-    let opened = board.files.count(event, Some(worker as i32), None);
+    let opened = board
+        .files
+        .count(core_event(number), Some(worker as i32), None);
     let counter = opened
         .map_err(|why| Fault::from(&why))
         .map(|count| Counter { count, scale: 1.0 });
     let spec = offer.spec(offer.name, offer.source);
     Found::new(Tier::Fast, vec![spec], Opened(counter))
+}
+
+/// Every event of a memory controller of this board, with the CPU that it is counted on.
+pub(crate) fn controller_events(board: &Board) -> Vec<(Event, i32)> {
+    let sources = board.entries(SOURCES, "").unwrap_or_default();
+    let of_source = |source: &String| -> Vec<(Event, i32)> {
+        let row = CONTROLLERS
+            .iter()
+            .find(|row| source.starts_with(row.prefix));
+        let names = row
+            .map_or(&[][..], |row| row.events)
+            .iter()
+            .map(|(name, ..)| name);
+        let folder = format!("{SOURCES}/{source}");
+        let cpu = first_cpu(&board.line(&format!("{folder}/cpumask")).unwrap_or_default());
+        let events = names.filter_map(|name| {
+            let terms = board.line(&format!("{folder}/events/{name}"))?;
+            Some((event(board, &folder, &terms)?, cpu))
+        });
+        events.collect()
+    };
+    sources.iter().flat_map(of_source).collect()
+}
+
+/// Whether an event is one that is counted of a worker.
+pub(crate) fn is_core_event(event: &Event) -> bool {
+    CORE.iter().any(|(_, number)| *event == core_event(*number))
+}
+
+fn core_event(number: u64) -> Event {
+    Event {
+        source: 0,
+        config: [number, 0, 0],
+        exclude_kernel: true,
+        inherit: true,
+    }
 }
 
 struct Counter {

@@ -6,6 +6,8 @@ use edgedyno_shared::device::Reading;
 use edgedyno_shared::telemetry::Quality;
 use nix::errno::Errno;
 
+use crate::privileged::remedy;
+
 /// A read that gave no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
@@ -48,9 +50,14 @@ impl Fault {
         }
     }
 
-    /// The same as a reading of the file or call named.
+    /// The same as a reading of the file or call named; with what would grant it, where that is known. The
+    /// helper itself refuses with EPERM.
     pub fn reading(&self, source: &str) -> Reading {
-        self.quality.reading(format!("{source}: {}", self.text()))
+        let is_denied = self.cause == Cause::Errno(Errno::EACCES as i32);
+        let remedy = remedy(source).filter(|_| is_denied);
+        let remedy = remedy.map(|words| format!("; {words}")).unwrap_or_default();
+        self.quality
+            .reading(format!("{source}: {}{remedy}", self.text()))
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) mod testing;
 mod tests;
 
 pub use self::board::Board;
+pub(crate) use self::counters::{controller_events, is_core_event};
 pub use self::fault::Fault;
 pub use self::offer::{Found, Offer, Spec, Tier};
 pub use self::thermal::temperatures;

@@ -15,7 +15,7 @@ use super::agents::{self, AgentFile, NoAgent};
 use super::known::{KnownBoard, SshRoute, Start, environment};
 use super::link::{Link, LinkError};
 use super::quic::Quic;
-use super::ssh::deploy::{self, DeployError, Deployed, Introduction};
+use super::ssh::deploy::{self, Account, DeployError, Deployed, Introduction};
 use super::ssh::probe::{Libc, Probe};
 use super::ssh::shell::is_plain_path;
 use super::ssh::{Destination, Shell, Ssh, SshError};
@@ -142,8 +142,7 @@ pub async fn add(
     };
     let deployed = send(&shell, &base, &agent, &route, identity, tell).await?;
     route.program.clone_from(&deployed.program);
-    let is_root = probe.uid == Some(0);
-    let ssh = settle(name, &shell, &route, &deployed.build, is_root, tell).await?;
+    let ssh = settle(name, &shell, &route, &deployed.build, (&probe).into(), tell).await?;
     finish(ssh, probe, deployed, route, identity, tell).await
 }
 
@@ -175,8 +174,7 @@ pub async fn update(
         program: deployed.program.clone(),
         ..route.clone()
     };
-    let is_root = probe.uid == Some(0);
-    let ssh = settle(name, &shell, &route, &deployed.build, is_root, tell).await?;
+    let ssh = settle(name, &shell, &route, &deployed.build, (&probe).into(), tell).await?;
     finish(ssh, probe, deployed, route, identity, tell).await
 }
 
@@ -284,7 +282,7 @@ async fn settle(
     shell: &Shell,
     route: &SshRoute,
     build: &str,
-    is_root: bool,
+    account: Account<'_>,
     tell: Tell<'_>,
 ) -> Result<Ssh, SetupError> {
     tell(Step::Starting);
@@ -292,7 +290,7 @@ async fn settle(
     let is_own_start = route.start != Start::OnDemand;
     // A relay starts a daemon where none is, which would be in the way of another one.
     if is_own_start && !has_daemon(shell, route).await? {
-        deploy::start(shell, route, is_root).await?;
+        deploy::start(shell, route, account).await?;
         return Ok(ssh);
     }
     let mut greeted = match ssh.greet(StoreId::NONE).await {
@@ -309,7 +307,7 @@ async fn settle(
         return Err(SetupError::Running);
     }
     retire(&ssh, shell, greeted).await?;
-    deploy::start(shell, route, is_root).await?;
+    deploy::start(shell, route, account).await?;
     Ok(ssh)
 }
 

@@ -66,6 +66,7 @@ pub fn info(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
         ("model", "board_model"),
         ("soc", "soc"),
         ("cores", "cores"),
+        ("memory", "memory"),
         ("engines", "engines"),
         ("kernel", "kernel_release"),
     ] {

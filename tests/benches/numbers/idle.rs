@@ -53,7 +53,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
 }
 
 /// The agent as boards get it, with the built-in runtime.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     let target = &workspace::build().target;
     let status = workspace::cargo()
         .args(["build", "--locked", "--quiet", "--profile", "agent"])

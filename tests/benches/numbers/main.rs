@@ -1,6 +1,7 @@
 //! The numbers to reach (design, section 6), measured and judged: `docs/numbers.md` says how to read
 //! them. Names on the command line choose; without one they are listed.
 
+mod add;
 mod bare;
 mod compare;
 mod fixed;
@@ -43,7 +44,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 17] = [
+const BENCHES: [Bench; 18] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -123,6 +124,11 @@ const BENCHES: [Bench; 17] = [
         name: "traffic",
         summary: "whether the link's traffic shows in what the board measures",
         measure: link::measure_traffic,
+    },
+    Bench {
+        name: "add",
+        summary: "time to add a board by ssh over a line like a local network's",
+        measure: add::measure,
     },
     Bench {
         name: "kernels",

@@ -1,7 +1,7 @@
 //! Counters of processor and memory controller (perf_event_open(2)).
 
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What is counted: a source by its number, and the words that choose the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,6 +86,11 @@ impl Counter {
         Ok(Self(owned.into()))
     }
 
+    /// One that another process started and handed over: it counts on, whoever reads it.
+    pub fn handed_over(file: OwnedFd) -> Self {
+        Self(file.into())
+    }
+
     /// What it shows now.
     ///
     /// # Errors
@@ -103,6 +108,12 @@ impl Counter {
             enabled: word(8),
             running: word(16),
         })
+    }
+}
+
+impl AsFd for Counter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -7,6 +7,7 @@ use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::link::key::PublicKey;
 
 use super::fault::SshError;
+use super::probe::Probe;
 use super::shell::{Answer, is_plain_path, marker};
 use super::{Fault, Shell};
 use crate::board::agents::AgentFile;
@@ -193,8 +194,35 @@ fn prune(base: &str, keep: &str) -> String {
     )
 }
 
-/// The unit as it stands on that board.
-pub fn unit(route: &SshRoute, is_root: bool) -> String {
+/// Who the agent works as on the board.
+#[derive(Debug, Clone, Copy)]
+pub struct Account<'a> {
+    pub is_root: bool,
+    /// Empty when it is not known.
+    pub home: &'a str,
+}
+
+impl<'a> From<&'a Probe> for Account<'a> {
+    fn from(probe: &'a Probe) -> Self {
+        Self {
+            is_root: probe.uid == Some(0),
+            home: &probe.home,
+        }
+    }
+}
+
+/// The unit as it stands on that board. The system's own manager gives a service no home, and without one the
+/// agent would look for its state elsewhere than the relay does.
+pub fn unit(route: &SshRoute, account: Account<'_>) -> String {
+    let Account { is_root, home } = account;
+    let home = is_plain_path(home).then(|| format!("HOME={home}"));
+    let kept = route.environment();
+    let variables: Vec<&str> = home
+        .as_deref()
+        .into_iter()
+        .chain(kept.split_whitespace())
+        .collect();
+    let environment = format!("Environment={}", variables.join(" "));
     let mut words = String::new();
     if let Some(listen) = route.listen {
         words = format!("--listen {listen}");
@@ -207,16 +235,22 @@ pub fn unit(route: &SshRoute, is_root: bool) -> String {
     } else {
         "default.target"
     };
-    UNIT.replace("@PROGRAM@", &route.program)
+    UNIT.replace("@ENVIRONMENT@", &environment)
+        .replace("@PROGRAM@", &route.program)
         .replace("@ARGUMENTS@", words.trim())
         .replace("@TARGET@", target)
 }
 
 /// Starts what the route says is started; on demand nothing is.
-pub async fn start(shell: &Shell, route: &SshRoute, is_root: bool) -> Result<(), DeployError> {
+pub async fn start(
+    shell: &Shell,
+    route: &SshRoute,
+    account: Account<'_>,
+) -> Result<(), DeployError> {
+    let is_root = account.is_root;
     let script = match (route.start, route.listen) {
         (Start::OnDemand, _) => return Ok(()),
-        (Start::Service, _) => service_script(&unit(route, is_root), is_root),
+        (Start::Service, _) => service_script(&unit(route, account), is_root),
         (Start::Detached, listen) => detached_script(route, listen.map(|l| l.to_string()), is_root),
     };
     let answer = shell.run(&script).await?;
@@ -229,11 +263,17 @@ pub async fn start(shell: &Shell, route: &SshRoute, is_root: bool) -> Result<(),
 }
 
 fn service_script(unit: &str, is_root: bool) -> String {
-    let (folder, systemctl, linger) = match is_root {
-        true => ("/etc/systemd/system".to_owned(), "systemctl", "true"),
+    let (folder, systemctl, journal, linger) = match is_root {
+        true => (
+            "/etc/systemd/system".to_owned(),
+            "systemctl",
+            "journalctl",
+            "true",
+        ),
         false => (
             "${XDG_CONFIG_HOME:-$HOME/.config}/systemd/user".to_owned(),
             "systemctl --user",
+            "journalctl --user",
             // Without it the service ends with the user's last session.
             "loginctl enable-linger",
         ),
@@ -241,7 +281,10 @@ fn service_script(unit: &str, is_root: bool) -> String {
     format!(
         "folder=\"{folder}\"\n{systemctl} --version >/dev/null || exit 1\nmkdir -p \"$folder\" || exit 1\n\
          cat > \"$folder/{UNIT_NAME}\" <<'EDGEDYNO_UNIT' || exit 1\n{unit}\nEDGEDYNO_UNIT\n{linger}\n\
-         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} && {systemctl} restart {UNIT_NAME}"
+         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} && {systemctl} restart {UNIT_NAME} || exit 1\n\
+         # A service that ends at once was started all the same.\nsleep 1\n\
+         {systemctl} is-active --quiet {UNIT_NAME} && exit 0\n\
+         {journal} --unit {UNIT_NAME} --lines 3 --output cat --no-pager >&2\nexit 1"
     )
 }
 
@@ -383,23 +426,41 @@ mod tests {
 
     #[test]
     fn a_unit_starts_the_program_that_was_brought() {
-        let unit = unit(&route(Start::Service, Some("0.0.0.0:7447")), false);
+        let user = Account {
+            is_root: false,
+            home: "/home/u",
+        };
+        let unit = unit(&route(Start::Service, Some("0.0.0.0:7447")), user);
         let start = "ExecStart=/home/u/.local/lib/edgedyno/0.1.0-ab/edgedyno-agent serve --listen 0.0.0.0:7447\n";
         assert!(unit.contains(start), "{unit}");
         assert!(unit.contains("WantedBy=default.target"));
+        assert!(unit.contains("\nEnvironment=HOME=/home/u\n"), "{unit}");
         let settings: Vec<&str> = unit.lines().filter(|line| !line.starts_with('#')).collect();
         assert!(!settings.join("\n").contains('@'), "{unit}");
     }
 
     #[test]
     fn a_service_of_root_says_who_measures() {
-        let unit = unit(&route(Start::Service, Some("0.0.0.0:7447")), true);
+        let root = Account {
+            is_root: true,
+            home: "/root",
+        };
+        let unit = unit(&route(Start::Service, Some("0.0.0.0:7447")), root);
         assert!(
             unit.contains("--run-as root") && unit.contains("multi-user.target"),
             "{unit}"
         );
-        let unit = super::unit(&route(Start::Service, None), true);
+        let elsewhere = SshRoute {
+            keep: Some("/opt/edgedyno".into()),
+            ..route(Start::Service, None)
+        };
+        let unit = super::unit(&elsewhere, root);
         assert!(unit.contains("edgedyno-agent serve \n"), "{unit}");
+        let variables = "\nEnvironment=HOME=/root XDG_STATE_HOME=/opt/edgedyno/state XDG_CACHE_HOME=/opt/edgedyno/cache\n";
+        assert!(
+            unit.contains(variables),
+            "the service and the relay look in the same folder: {unit}"
+        );
     }
 
     #[test]
