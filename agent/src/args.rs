@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 
 use edgedyno_shared::link::role::Role;
 
 use crate::daemon::access::KnownHost;
 use crate::daemon::network::PORT;
+use crate::sensor::Kind;
 
 /// What the agent is started for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,11 @@ pub(crate) enum Command {
     Priv {
         control: RawFd,
         user: u32,
+    },
+    /// Started by the daemon only.
+    Sensor {
+        kind: Kind,
+        root: PathBuf,
     },
     /// Started by the daemon only.
     Stressor {
@@ -114,6 +121,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
         ["worker", rest @ ..] => worker(rest),
         ["stressor", rest @ ..] => stressor(rest),
         ["priv", rest @ ..] => helper(rest),
+        ["sensor", kind, "--root", root] => sensor(kind, root),
         [first, ..] => Err(unknown(first)),
     }
 }
@@ -181,6 +189,12 @@ fn helper(words: &[&str]) -> Result<Command, BadArgument> {
         BadArgument("the helper is started by `serve --run-as USER` of root itself only".into())
     })?;
     Ok(Command::Priv { control, user })
+}
+
+fn sensor(kind: &str, root: &str) -> Result<Command, BadArgument> {
+    let kind = Kind::from_name(kind).ok_or_else(|| unknown(kind))?;
+    let root = root.into();
+    Ok(Command::Sensor { kind, root })
 }
 
 fn descriptor(words: &[&str], name: &str) -> Option<RawFd> {

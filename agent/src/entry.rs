@@ -21,6 +21,7 @@ use crate::daemon::{ask, identity, relay, run_as};
 use crate::disk;
 use crate::privileged::client::Helper;
 use crate::privileged::helper;
+use crate::sensor;
 use crate::stressor;
 use crate::worker;
 use crate::worker::spawn::SelfExec;
@@ -68,6 +69,7 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
             };
         }
         Command::Priv { control, user } => help(control, user),
+        Command::Sensor { kind, root } => return sensor::run(kind, root),
         Command::Serve(how) => serve(&how, leading),
         Command::Pair(role) => pair(role),
         Command::Admit(host) => admit(&host),

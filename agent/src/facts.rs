@@ -27,6 +27,11 @@ impl Kernel {
         Self { root: root.into() }
     }
 
+    /// The folder that all is read below.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The environment of a measurement: kernel, CPU, governors, clocks, load, memory, switches.
     pub fn environment(&self) -> Vec<Fact> {
         let mut facts = vec![

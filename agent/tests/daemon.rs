@@ -10,6 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 
 use client::{Daemon, Host, STORE, Segment, order, wait_for};
+use edgedyno_agent::clock::{Clock as _, Monotonic};
 use edgedyno_shared::case::{Condition, Scenario};
 use edgedyno_shared::clocks::{ClockExchange, ClockMoment, ExchangeResult};
 use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
@@ -285,6 +286,54 @@ fn a_killed_daemon_hands_over_what_was_measured() {
         Outcome::Complete,
         "the queue goes on"
     );
+}
+
+#[test]
+fn a_killed_daemon_hands_over_what_it_had_watched() {
+    // On a disk nothing is kept while a window is open.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let runtime = memory.path().to_str().unwrap();
+    let mut daemon = Daemon::start_with(&["serve"], &[("XDG_RUNTIME_DIR", runtime)]);
+    let mut host = daemon.connect();
+    let mut long = order(0, &[("latency_us", "1000")]);
+    long.rules.measure.duration = Nanos::from_secs(60);
+    long.rules.measure.max_trials = 1_000_000;
+    host.submit(vec![long]);
+    let below = |folder: std::path::PathBuf| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    };
+    let journal = || {
+        // One folder for each daemon, in it one for each repeat.
+        let repeats = below(memory.path().join("edgedyno")).flat_map(below);
+        let mut files = repeats.map(|repeat| repeat.join("telemetry.0"));
+        files.find_map(|file| std::fs::metadata(file).ok().map(|found| found.len()))
+    };
+    wait_for("a first second of rows", || {
+        journal().is_some_and(|len| len > 0)
+    });
+    let first = journal().unwrap();
+    wait_for("more rows", || journal().is_some_and(|len| len > first));
+    daemon.kill();
+    let killed = Monotonic.now();
+    daemon.restart(&["serve"]);
+    let mut host = daemon.connect();
+    let segment = host.segment();
+    assert_eq!(segment.failure().1.code, FailureCode::AgentRestarted);
+    let mut names = std::collections::BTreeSet::new();
+    for record in &segment.records {
+        if let Record::Channel(channel) = record {
+            assert!(names.insert(channel.name.clone()), "{} twice", channel.name);
+        }
+    }
+    assert!(
+        names.contains("mem.available") && names.contains("sampler.cpu"),
+        "{names:?}"
+    );
+    let samples = segment.samples("worker.cpu");
+    assert!(samples.len() >= 5, "{}", samples.len());
+    assert!(samples.is_sorted() && samples.last().unwrap().0 <= killed.0);
+    assert!(samples.iter().any(|(_, value)| *value > 0), "{samples:?}");
 }
 
 fn worker_of(daemon: u32) -> u32 {

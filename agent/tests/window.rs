@@ -110,6 +110,7 @@ fn watching_the_board_allocates_nothing_after_the_first_read() {
         mode: TelemetryMode::Normal,
         files: Arc::new(Root("/".into())),
         worker: Some(child.id()),
+        exec: None,
         extra: Vec::new(),
     };
     let found = plan.find();

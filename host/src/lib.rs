@@ -26,6 +26,7 @@ pub mod records;
 pub mod report;
 pub mod runtime;
 pub mod selfcheck;
+pub mod soak;
 pub mod source;
 pub mod stats;
 pub mod store;

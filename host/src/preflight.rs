@@ -25,7 +25,7 @@ pub struct Concern {
 }
 
 /// Codes of findings that a run on a quiet board has none of.
-pub const QUIET: [&str; 8] = [
+pub const QUIET: [&str; 9] = [
     "load_high",
     "foreign_load",
     "run_queue_delay",
@@ -34,6 +34,7 @@ pub const QUIET: [&str; 8] = [
     "clock_ramp",
     "no_spare_cpu",
     "memory_near_full",
+    "accelerator_shared",
 ];
 
 /// What is of concern, the gravest first; `holds_clocks` when the plan does that itself.
@@ -44,6 +45,7 @@ pub fn concerns(device: &DeviceInfo, cases: &[Case], holds_clocks: bool) -> Vec<
         governor(device, holds_clocks),
         heat(device),
         memory(device),
+        accelerators(device),
     ];
     all.into_iter().flatten().collect()
 }
@@ -131,6 +133,17 @@ fn memory(device: &DeviceInfo) -> Option<Concern> {
     })
 }
 
+fn accelerators(device: &DeviceInfo) -> Option<Concern> {
+    let users = value(device, "accelerator_users").filter(|users| *users != "none")?;
+    Some(Concern {
+        code: "accelerator_shared",
+        text: format!(
+            "others have an accelerator open: {users}; what they run there and move through memory will \
+             be in the trials"
+        ),
+    })
+}
+
 fn value<'a>(device: &'a DeviceInfo, name: &str) -> Option<&'a str> {
     device
         .facts
@@ -179,6 +192,9 @@ mod tests {
         assert_eq!(of("governor.policy0", "schedutil"), ["governor_not_fixed"]);
         assert_eq!(of("temperature_millicelsius.cpu", "85000"), ["throttled"]);
         assert_eq!(of("memory_available_bytes", "1000"), ["memory_near_full"]);
+        let users = "camera (70) /dev/bpu0";
+        assert_eq!(of("accelerator_users", users), ["accelerator_shared"]);
+        assert_eq!(of("accelerator_users", "none"), [] as [&str; 0]);
         let device = with("governor.policy0", "schedutil");
         assert_eq!(codes(&device, &cases, true), [] as [&str; 0]);
     }

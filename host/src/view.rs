@@ -9,6 +9,7 @@ use edgedyno_shared::columns::{END, ROLE, Role, START, STATUS, Status};
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::Pass;
 
+use crate::soak::{self, Soak};
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow};
 use crate::store::{RepeatRow, Result, Store};
 use crate::telemetry::{self, Digest, Moment};
@@ -24,6 +25,16 @@ pub struct CaseView {
     pub repeats: Vec<RepeatView>,
     /// Findings that were stored with it.
     pub notes: Vec<FindingRow>,
+    /// The most that memory of this board was seen to move; none where that was never calibrated.
+    pub memory_ceiling: Option<MemoryCeiling>,
+}
+
+/// The most that stressors of a board moved, by their own count.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct MemoryCeiling {
+    pub bytes_per_second: u64,
+    /// Which did it, and where.
+    pub by: String,
 }
 
 /// One attempt of a repeat and what its trials come to.
@@ -37,6 +48,8 @@ pub struct RepeatView {
     pub telemetry: Vec<Digest>,
     /// What was unusual while the slowest trials ran.
     pub moments: Vec<Moment>,
+    /// Of a long run, what heat did to it.
+    pub soak: Option<Soak>,
 }
 
 /// Trials of one lane, gathered in one pass: durations where statistics need them, else counts.
@@ -113,23 +126,42 @@ impl RunView {
             })?;
             let (telemetry, moments) =
                 telemetry::of_repeat(&row, &trials, |channel| store.samples(&row, channel))?;
+            let soak = match entry.rules.is_soak() && row.counts {
+                true => self.soak(store, &row)?,
+                false => None,
+            };
             repeats.push(RepeatView {
                 row,
                 trials,
                 beside,
                 telemetry,
                 moments,
+                soak,
             });
         }
         let of_board = |(name, _): &&(String, DeviceRow)| *name == entry.case.board;
         let device = self.devices.iter().find(of_board);
+        let memory_ceiling = device
+            .map(|(board, device)| store.memory_ceiling(board, device))
+            .transpose()?;
         Ok(CaseView {
             run: self.run.clone(),
             device: device.map(|(_, device)| device.clone()),
             entry: entry.clone(),
             repeats,
             notes: self.notes_of(entry.key),
+            memory_ceiling: memory_ceiling.flatten(),
         })
+    }
+
+    fn soak(&self, store: &Store, row: &RepeatRow) -> Result<Option<Soak>> {
+        let mut spans = Vec::new();
+        store.each_chunk(row, 0, |cells| measured_spans(cells, &mut spans))?;
+        let channels = row.channels.iter();
+        let channels = channels
+            .map(|channel| Ok((channel.clone(), store.samples(row, channel.id)?)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(soak::of(&spans, &channels))
     }
 
     /// Those of the case and those of the run as a whole, in the order they were made.
@@ -233,6 +265,25 @@ impl Trials {
             }
         }
     }
+}
+
+/// Adds the measured trials that ended well of columns that begin with the fixed ones.
+pub(crate) fn measured_spans(cells: &[Vec<i64>], out: &mut Vec<Span>) {
+    let [roles, starts, ends, statuses] = [ROLE, START, END, STATUS].map(|at| cells.get(at));
+    let (Some(roles), Some(starts), Some(ends), Some(statuses)) = (roles, starts, ends, statuses)
+    else {
+        return;
+    };
+    let kinds = roles.iter().zip(statuses);
+    let measured = kinds
+        .zip(starts.iter().zip(ends))
+        .filter(|((role, status), _)| {
+            **role == Role::Measure.code() && **status == Status::Ok.code()
+        });
+    out.extend(measured.map(|(_, (start, end))| Span {
+        start_ns: *start,
+        end_ns: *end,
+    }));
 }
 
 impl Trials {

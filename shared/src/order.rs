@@ -83,12 +83,16 @@ impl RepeatOrder {
     }
 }
 
-/// What the board is brought into before the worker starts.
+/// What the board is brought into before the worker starts, and how long it is watched around it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Preparation {
     pub cool_down: Option<CoolDown>,
     /// Clocks are held at the highest that is allowed, and put back after the repeat.
     pub fix_clocks: bool,
+    /// The idle board is watched for so long before the worker starts.
+    pub watch_before: Nanos,
+    /// The same after the worker has ended.
+    pub watch_after: Nanos,
 }
 
 /// The worker waits until a sensor shows less.

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::clock::Deadline;
 use crate::leftovers::living_in;
 use crate::process::{Output, Running};
+use crate::terminal::Terminal;
 use crate::{binaries, redact};
 
 /// How long a command may take unless the test says otherwise. Far beyond what any needs: it is there
@@ -177,6 +178,23 @@ impl Sandbox {
             &self.folder.path().join(format!("out/{number}")),
             self.limit,
         )
+    }
+
+    /// Runs `edgedyno` at a terminal of so many rows and columns.
+    pub fn terminal<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        rows: u16,
+        columns: u16,
+    ) -> Terminal {
+        let mut command = Command::new(&binaries().host);
+        command
+            .args(args)
+            .env_clear()
+            .envs(self.variables.iter().map(|(key, value)| (key, value)))
+            .env("TERM", "xterm")
+            .current_dir(self.work());
+        Terminal::start(command, rows, columns)
     }
 
     /// What still runs here: daemon, worker, stressor, or a command that was started.

@@ -162,6 +162,20 @@ fn a_board_is_added_measured_updated_and_cleared() {
 }
 
 #[test]
+fn a_board_is_shown_as_it_is_now() {
+    let Some(lab) = Lab::added() else { return };
+    let words = [
+        "top", "--board", "x", "--once", "--json", "--every", "300ms",
+    ];
+    let shown = lab.sandbox.edgedyno(words).ok().json();
+    assert_matches_schema(&shown, "top");
+    assert_eq!(shown["board"], "x");
+    let channels = shown["channels"].as_array().unwrap();
+    let memory = channels.iter().find(|c| c["name"] == "mem.available");
+    assert!(memory.unwrap()["value"].as_i64().unwrap() > 0);
+}
+
+#[test]
 fn a_noisy_login_and_an_odd_shell_are_no_hindrance() {
     let script = "#!/bin/sh\necho 'Welcome to the lab!'\necho 'No mail.' >&2\nprintf 'no line end'\n\
         exec /bin/bash -c \"$SSH_ORIGINAL_COMMAND\"\n";

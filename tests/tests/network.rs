@@ -78,6 +78,20 @@ fn a_model_with_weight_files_and_inputs_of_the_user_arrive_whole() {
 }
 
 #[test]
+fn a_board_of_the_network_is_shown_as_it_is_now() {
+    let lab = Lab::paired("observe");
+    let words = [
+        "top", "--board", "x", "--once", "--json", "--every", "300ms",
+    ];
+    let shown = lab.sandbox.edgedyno(words).ok().json();
+    edgedyno_tests::schema::assert_matches_schema(&shown, "top");
+    assert_eq!(shown["board"], "x");
+    let channels = shown["channels"].as_array().unwrap();
+    let memory = channels.iter().find(|c| c["name"] == "mem.available");
+    assert!(memory.unwrap()["value"].as_i64().unwrap() > 0);
+}
+
+#[test]
 fn a_ticket_lets_one_host_in_and_no_second() {
     let lab = Lab::new();
     let ticket = lab.ticket("run");

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use edgedyno_tests::Sandbox;
+use edgedyno_tests::clock::Deadline;
 use edgedyno_tests::commands::{finding_codes, number, run, small_model, text};
 use edgedyno_tests::schema::assert_matches_schema;
 use serde_json::Value;
@@ -233,5 +235,144 @@ fn a_repeat_waits_until_the_board_is_cool() {
     let document = run(&sandbox, &model, "fake", &args.concat()).json();
     let codes = finding_codes(&document["cases"][0]);
     assert!(codes.contains(&"cool_down_failed".to_owned()), "{codes:?}");
+    sandbox.finish();
+}
+
+/// Waits until a worker has loaded its model, which it says by how wide its trials are.
+fn wait_for_the_worker(runtime: &Path) {
+    let below = |folder: PathBuf| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    };
+    let is_there = || {
+        // One folder for each daemon, in it one for each repeat.
+        let mut repeats = below(runtime.join("edgedyno")).flat_map(below);
+        repeats
+            .any(|repeat| repeat.join("columns").exists())
+            .then_some(())
+    };
+    let seen = Deadline::after(Duration::from_secs(60)).poll(is_there);
+    assert!(seen.is_some(), "no worker has loaded its model");
+}
+
+#[test]
+fn a_soak_tells_when_the_board_was_held_back() {
+    let mut sandbox = Sandbox::new();
+    let state = "sys/class/thermal/cooling_device0/cur_state";
+    let heat = "sys/class/thermal/thermal_zone0/temp";
+    let root = board(
+        &sandbox,
+        &[
+            ("sys/class/thermal/thermal_zone0/type", "cpu-thermal\n"),
+            (heat, "50000\n"),
+            (
+                "sys/class/thermal/cooling_device0/type",
+                "thermal-cpufreq-0\n",
+            ),
+            (state, "0\n"),
+            ("sys/class/thermal/cooling_device0/max_state", "5\n"),
+        ],
+    );
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+    let model = small_model(&sandbox);
+    let runtime = sandbox.runtime().to_owned();
+    let time_line = std::thread::spawn(move || {
+        wait_for_the_worker(&runtime);
+        std::thread::sleep(Duration::from_secs(2));
+        set(&root, heat, "90000\n");
+        set(&root, state, "3\n");
+        std::thread::sleep(Duration::from_secs(2));
+        set(&root, heat, "60000\n");
+        set(&root, state, "0\n");
+    });
+    let args = ["--soak", "7s", "--json"];
+    let document = run(&sandbox, &model, "fake", &args).json();
+    time_line.join().unwrap();
+    assert_matches_schema(&document, "summary");
+    let case = &document["cases"][0];
+    let soak = &case["soak"];
+    assert_eq!(soak["throttled"]["channel"], "cool.thermal_cpufreq_0.state");
+    let after = number(&soak["throttled"]["after_seconds"]);
+    assert!(after > 0.5 && after < 6.5, "{after}");
+    // It was over before the last trial.
+    assert_eq!(number(&soak["recovered_after_seconds"]), 0.0);
+    assert!(number(&soak["watched_after_seconds"]) > 0.3);
+    assert!(soak["slices"].as_array().unwrap().len() > 10);
+    assert!(
+        number(&soak["heat"]["to_celsius"]) > 85.0,
+        "{}",
+        soak["heat"]
+    );
+    let first = number(&case["fields"]["soak_first_rate_hz"]);
+    assert!(first > 1.0, "{first}");
+    let codes = finding_codes(case);
+    assert!(codes.contains(&"soak_throttled".to_owned()), "{codes:?}");
+    assert!(!codes.contains(&"throttled".to_owned()), "{codes:?}");
+    let shown = sandbox.edgedyno(["summary", "last"]).stdout;
+    assert!(shown.contains("held back after"), "{shown}");
+    let refused = run(
+        &sandbox,
+        &model,
+        "fake",
+        &["--soak", "7s", "--telemetry", "off"],
+    );
+    assert!(refused.expect_code(2).stderr.contains("--soak"));
+    sandbox.finish();
+}
+
+#[test]
+fn energy_is_told_above_the_idle_board() {
+    let mut sandbox = Sandbox::new();
+    let current = "sys/class/hwmon/hwmon0/curr1_input";
+    let root = board(
+        &sandbox,
+        &[
+            ("sys/class/hwmon/hwmon0/name", "ina3221\n"),
+            ("sys/class/hwmon/hwmon0/in1_label", "VDD_IN\n"),
+            ("sys/class/hwmon/hwmon0/in1_input", "5000\n"),
+            (current, "400\n"),
+        ],
+    );
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+    let model = small_model(&sandbox);
+    let runtime = sandbox.runtime().to_owned();
+    let time_line = std::thread::spawn(move || {
+        wait_for_the_worker(&runtime);
+        set(&root, current, "1000\n");
+    });
+    let args = [
+        "--repeat",
+        "1",
+        "--warmup",
+        "1s",
+        "--duration",
+        "2s",
+        "--idle-power",
+        "2s",
+        "--json",
+    ];
+    let document = run(&sandbox, &model, "fake", &args).json();
+    time_line.join().unwrap();
+    let fields = &document["cases"][0]["fields"];
+    assert_eq!(text(&fields["power_rail"]), "rail.vdd_in.power");
+    // 5 V and 0.4 A before, 1 A from then on.
+    let near = |name: &str, expected: f64| {
+        let found = number(&fields[name]);
+        assert!((found / expected - 1.0).abs() < 1e-6, "{name}: {found}");
+    };
+    near("power_idle_w", 2.0);
+    near("power_mean_w", 5.0);
+    let (whole, above) = (
+        number(&fields["energy_per_trial_j"]),
+        number(&fields["energy_above_idle_per_trial_j"]),
+    );
+    assert!(
+        (above / whole - 0.6).abs() < 1e-6,
+        "3 of 5 W: {above} of {whole}"
+    );
+    assert_eq!(
+        document["cases"][0]["rules"]["watch_before_ns"],
+        2_000_000_000_i64
+    );
     sandbox.finish();
 }

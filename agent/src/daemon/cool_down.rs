@@ -90,6 +90,7 @@ async fn look(
             files,
             worker: None,
             mode: TelemetryMode::Normal,
+            exec: None,
         })
     };
     let all = tokio::task::spawn_blocking(read).await.unwrap_or_default();

@@ -1,12 +1,13 @@
 //! Runs the queue in order, one repeat at a time, and seals each into the spool.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use edgedyno_shared::clocks::ClockMoment;
+use edgedyno_shared::device::Fact;
 use edgedyno_shared::ids::BuildId;
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, RepeatStart, Stage, TextEvent};
 use edgedyno_shared::telemetry::TelemetryMode;
@@ -24,8 +25,9 @@ use super::measure_lock::MeasureLock;
 use super::queue::Queued;
 use super::repeat_folder::{self, RepeatFolder};
 use super::state::{Daemon, News, Running};
-use super::{cool_down, host_clock, prepare, recover};
+use super::{around, cool_down, host_clock, prepare, recover};
 use crate::clock::{self, Clock, Monotonic};
+use crate::neighbours;
 use crate::sampler::{Plan, Sampling};
 use crate::worker::job::Job;
 use crate::worker::message::Task;
@@ -224,6 +226,7 @@ async fn measure(
             Err(failure) => return at_spawn(failure),
         };
     let cooled = cool_down::wait(daemon, queued, &cancel).await;
+    let idle = around::before(daemon, queued, &cancel).await;
     if *cancel.borrow() == Cancel::Kill {
         let stage = Stage::Spawn;
         return Outcome::Cancelled { stage };
@@ -243,7 +246,10 @@ async fn measure(
             return at_spawn(Failure::new(FailureCode::SpawnFailed, detail));
         }
     };
-    let sampling = watch_board(daemon, queued, started.child.id());
+    // On a disk, writing would disturb what is measured.
+    let kept = (!on_disk).then(|| folder.path().to_owned());
+    let sampling = watch_board(daemon, queued, started.child.id(), kept);
+    let cancelled = cancel.clone();
     let mut on_progress = |progress: Progress| tell_progress(daemon, queued, progress);
     let mut around = Surroundings {
         kernel: &daemon.kernel,
@@ -260,10 +266,13 @@ async fn measure(
         .live
         .begin_repeat(sampling.as_ref().map(Sampling::latest));
     let outcome = supervise::supervise(started, task, &queued.order, &mut around).await;
+    if sampling.is_some() {
+        around::after(daemon, queued, &cancelled).await;
+    }
     daemon.live.end_repeat();
     daemon.release_clocks();
     if let Some(sampling) = sampling {
-        let records = sampling.finish().await;
+        let records = around::join(idle, sampling.finish().await);
         if let Err(why) = records.iter().try_for_each(|record| folder.log(record)) {
             // What was measured is whole without it; a missing channel is seen by its absence.
             tracing::warn!("telemetry of a repeat cannot be kept: {why}");
@@ -311,7 +320,12 @@ fn hold_clocks(daemon: &Daemon, queued: &Queued, folder: &mut RepeatFolder) -> i
 }
 
 /// Starts to watch the board, where that is asked for and a thread can be made.
-fn watch_board(daemon: &Daemon, queued: &Queued, worker: Option<u32>) -> Option<Sampling> {
+fn watch_board(
+    daemon: &Daemon,
+    queued: &Queued,
+    worker: Option<u32>,
+    kept: Option<PathBuf>,
+) -> Option<Sampling> {
     let mode = queued.order.telemetry;
     if mode == TelemetryMode::Off {
         return None;
@@ -320,9 +334,10 @@ fn watch_board(daemon: &Daemon, queued: &Queued, worker: Option<u32>) -> Option<
         mode,
         files: Arc::clone(&daemon.files),
         worker,
+        exec: Some(daemon.exec.clone()),
         extra: Vec::new(),
     };
-    let started = Sampling::start(plan);
+    let started = Sampling::start(plan, kept);
     started
         .inspect_err(|why| tracing::warn!("the board is not watched: {why}"))
         .ok()
@@ -339,7 +354,7 @@ fn first_words(
         build: BuildId(crate::BUILD_ID.into()),
         wall_unix_ns: clock::wall_unix_ns(),
         mono: Monotonic.now(),
-        environment: daemon.kernel.environment(),
+        environment: environment(daemon),
     }))?;
     if on_disk {
         let text = format!("{} is not on tmpfs", folder.path().display());
@@ -382,12 +397,19 @@ fn tell_progress(daemon: &Daemon, queued: &Queued, progress: Progress) -> u64 {
     bytes as u64
 }
 
+/// The board's facts, and who else has its accelerators.
+fn environment(daemon: &Daemon) -> Vec<Fact> {
+    let mut facts = daemon.kernel.environment();
+    facts.extend(neighbours::facts(daemon.kernel.root()));
+    facts
+}
+
 pub(super) fn end_of(daemon: &Daemon, outcome: Outcome) -> RepeatEnd {
     RepeatEnd {
         outcome,
         wall_unix_ns: clock::wall_unix_ns(),
         mono: Monotonic.now(),
-        environment: daemon.kernel.environment(),
+        environment: environment(daemon),
         trials: 0,
         chunks: 0,
     }

@@ -9,8 +9,8 @@ use edgedyno_shared::ids::BuildId;
 use super::runtimes;
 use super::state::Daemon;
 use crate::backend::BACKENDS;
-use crate::hardware;
 use crate::stressor::tool;
+use crate::{hardware, neighbours};
 
 /// Reads everything now; libraries that were looked at before are not opened again.
 pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
@@ -21,6 +21,7 @@ pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
         backends.push(info);
     }
     let mut facts = daemon.kernel.environment();
+    facts.extend(neighbours::facts(daemon.kernel.root()));
     facts.extend(hardware::facts(Path::new("/")));
     facts.extend(tool::facts());
     DeviceInfo {

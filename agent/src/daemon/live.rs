@@ -75,9 +75,10 @@ fn start(daemon: &Rc<Daemon>) {
         mode: TelemetryMode::Normal,
         files: Arc::clone(&daemon.files),
         worker: None,
+        exec: Some(daemon.exec.clone()),
         extra: Vec::new(),
     };
-    match Sampling::start(plan) {
+    match Sampling::start(plan, None) {
         Ok(own) => *daemon.live.own.borrow_mut() = Some(own),
         Err(why) => return tracing::warn!("the board is not watched: {why}"),
     }

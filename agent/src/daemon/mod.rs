@@ -7,6 +7,7 @@
 //! for its clock between repeats.
 
 pub mod access;
+mod around;
 pub mod ask;
 pub mod blobs;
 pub mod clocks;

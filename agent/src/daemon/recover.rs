@@ -1,5 +1,6 @@
 //! What an earlier daemon left behind: repeats whose worker died with it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -13,6 +14,7 @@ use super::queue::Queued;
 use super::repeat_folder::RepeatFolder;
 use super::state::Daemon;
 use crate::disk;
+use crate::sampler::journal;
 
 /// Ends the names of folders that nobody can read.
 const SET_ASIDE: &str = ".bad";
@@ -47,7 +49,7 @@ pub fn run(daemon: &Daemon) -> io::Result<u32> {
 /// of its order for ever.
 pub fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
     let reopened = RepeatFolder::reopen(path, &daemon.folders.state.join("spill"));
-    let (folder, header) = match reopened {
+    let (mut folder, header) = match reopened {
         Ok(reopened) => reopened,
         Err(why) if passes(&why) => return Err(why),
         Err(why) => {
@@ -61,6 +63,7 @@ pub fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
         queue.entries().iter().find(own).map(|entry| entry.number)
     };
     if !is_spooled(daemon, &header)? {
+        keep_telemetry(&mut folder)?;
         let outcome = Outcome::Failed {
             stage: stage_of(&folder)?,
             failure: restarted(&folder),
@@ -77,6 +80,28 @@ pub fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
         daemon.queue.borrow_mut().remove(number)?;
     }
     folder.remove()
+}
+
+/// Puts what the daemon before had watched into the log, but for channels that stand there already: it
+/// may have died while it did the same.
+fn keep_telemetry(folder: &mut RepeatFolder) -> io::Result<()> {
+    let logged = folder.records()?;
+    let logged = logged.filter_map(|frame| match Record::parse(&frame.payload) {
+        Ok((_, Record::Channel(channel))) => Some(channel.id),
+        _ => None,
+    });
+    let logged: BTreeSet<u16> = logged.collect();
+    for record in journal::left_over(folder.path()) {
+        let of = match &record {
+            Record::Channel(channel) => channel.id,
+            Record::Samples(samples) => samples.channel,
+            _ => continue,
+        };
+        if !logged.contains(&of) {
+            folder.log(&record)?;
+        }
+    }
+    journal::forget(folder.path())
 }
 
 /// A daemon can die between sealing a repeat and forgetting it.

@@ -156,6 +156,7 @@ impl Helper {
             files: Arc::new(Root(self.root.clone())),
             worker: None,
             mode: TelemetryMode::Normal,
+            exec: None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::files::{Files, Kept};
+use crate::worker::spawn::SelfExec;
 
 /// The board that is searched, and the worker that is watched.
 pub struct Board {
@@ -14,6 +15,8 @@ pub struct Board {
     pub worker: Option<u32>,
     /// How much is asked for.
     pub mode: TelemetryMode,
+    /// How this program starts another of itself; none where it cannot.
+    pub exec: Option<SelfExec>,
 }
 
 impl Board {

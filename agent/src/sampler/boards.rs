@@ -139,6 +139,7 @@ fn every_board_gives_what_it_should_at_each_moment() {
             mode: TelemetryMode::Normal,
             files: Arc::new(files),
             worker: None,
+            exec: None,
             extra: Vec::new(),
         };
         let clock = Turning::default();
@@ -258,6 +259,7 @@ fn channels_of(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
             errors: moments[0].errors.clone(),
         }),
         worker: None,
+        exec: None,
         extra: Vec::new(),
     };
     let found = plan.find();
@@ -292,8 +294,8 @@ end, on CPUs that the worker does not have. `edgedyno samples RUN` shows what it
 what that means, and [findings](findings.md) fire where it spoilt a figure. `--telemetry off` leaves it out,
 `--telemetry fast` reads what moves fast a hundred times a second instead of ten.
 
-* **The worker is not touched.** Only the kernel's own books are read; nothing that holds a lock of the
-  worker's memory is.
+* **The worker is not touched.** The kernel's own books are read. One of them, `worker.pss`, makes the
+  kernel walk the worker's page tables: once a second at most, and a thousandth of the time.
 * **What is not known is not zero.** A channel that cannot be read is `absent`, `denied`, `busy` or
   `parse_error`, with its reason, and so is each sample.
 * **Samples carry the middle of their read**, by the clock of the trials. A late read is a gap, never a
@@ -305,8 +307,29 @@ what that means, and [findings](findings.md) fire where it spoilt a figure. `--t
 * **Counters travel as they are** and shares are made from them afterwards, over any span. A counter that
   wraps at a known value goes on; one that falls for no known reason has no figures.
 
-Samples stay in memory until the window is over, and are kept with the repeat. What a daemon that is killed
-had watched of the running repeat is lost; its trials are not.
+Samples stay in memory until the window is over, and are kept with the repeat. Meanwhile they go to a file
+on tmpfs once a second, so that a daemon that is killed hands over what it had watched up to then; that file
+ends at 64 MiB, some three hours of a hundred channels.
+
+Libraries of vendors are not loaded in the agent's daemon: where one is needed (NVML, HailoRT), a process of
+the same program opens it and tells what it reads. One that crashes or hangs is the state of its channels.
+
+## What is made of it
+
+* **Energy**: `energy_per_trial_j` is all that the rail named by `power_rail` took in the window.
+  `--idle-power 10s` watches the idle board before each repeat; `energy_above_idle_per_trial_j` is what is
+  left above that, with half the width of its 95 % interval. Both say nothing of errors of the sensor, and a
+  window of a few native periods of the source says little.
+* **Memory traffic**: bytes by counters of the memory controller are everybody's. They are held against the
+  data sheet (`host/src/telemetry/ddr_peaks.toml`; boards that are not in it have no share), against the
+  memory's clock where that is watched, and against the most that a stressor moved on this board
+  (`edgedyno stress` keeps that).
+* **Long runs**: `edgedyno run MODEL --soak 30m` is one window, and after it the board is watched for a tenth
+  of that, two minutes at most. The first minute stands beside the last quarter, the first sign that the
+  board was held back and when it was gone are told, and p50 of sixty slices is held against the hottest
+  sensor. Being held back is a warning there (`soak_throttled`); in other runs it makes a result invalid.
+* **Now**: `edgedyno top` shows all channels as they are, with reasons for those that are not. At a terminal
+  `r` begins and ends a recording in the store, which `edgedyno samples` reads.
 
 ## Channels
 

@@ -5,9 +5,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use edgedyno_sys::kernel::axi_monitor::AxiMonitor;
 use edgedyno_sys::kernel::folder::Folder;
 use edgedyno_sys::kernel::perf::{Count, Counter, Event};
 
@@ -38,6 +39,32 @@ pub trait Files: Send + Sync {
     ) -> io::Result<Box<dyn Counting>> {
         Err(no_counters())
     }
+
+    /// The folder that all is read below, where there is one.
+    fn root(&self) -> Option<&Path> {
+        None
+    }
+
+    /// A program of the board that can be started; none where there is none.
+    fn program(&self, _path: &str) -> Option<PathBuf> {
+        None
+    }
+
+    /// Opens a monitor of memory ports.
+    ///
+    /// # Errors
+    /// A board that is not this machine has none.
+    fn monitor(&self, _path: &str) -> io::Result<Box<dyn Device>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+/// A device that gives records once it was told how many and how often.
+pub trait Device: Send {
+    fn start(&mut self, period_ms: u32, records: u32) -> io::Result<()>;
+
+    /// Waits for a record.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
 /// A running counter.
@@ -96,6 +123,34 @@ impl Files for Root {
             true => Ok(Box::new(Counter::open(event, process, cpu)?)),
             false => Err(no_counters()),
         }
+    }
+
+    fn root(&self) -> Option<&Path> {
+        Some(&self.0)
+    }
+
+    fn program(&self, path: &str) -> Option<PathBuf> {
+        let path = self.0.join(path);
+        let is_program = fs::metadata(&path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+        is_program.then_some(path)
+    }
+
+    fn monitor(&self, path: &str) -> io::Result<Box<dyn Device>> {
+        match is_this_machine(&self.0) {
+            true => Ok(Box::new(AxiMonitor::open(&self.0.join(path))?)),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+impl Device for AxiMonitor {
+    fn start(&mut self, period_ms: u32, records: u32) -> io::Result<()> {
+        Self::start(self, period_ms, records)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Self::read(self, buffer)
     }
 }
 

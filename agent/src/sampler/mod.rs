@@ -3,29 +3,39 @@
 //! A sampler finds what a board has of its subject and gives for each thing a source (a kept file and a
 //! parser) with its channels. [`Watch`] reads the sources when they are due into series made beforehand;
 //! [`Sampling`] gives it a thread for as long as a repeat runs, and makes records of what it holds.
-//! Nothing here touches the worker: its files in `/proc` are read, no lock of its address space is taken.
+//! Of the worker its files in `/proc` are read; but for `footprint`, none takes a lock of its address space.
 //!
 //! To add a source that is no file of this board (a counter in shared memory, say), implement [`Source`]
 //! and hand it over in [`Plan::extra`].
 
 mod accelerators;
+mod axi;
 mod board;
 mod clocks;
 mod counters;
 mod cpu;
 mod devfreq;
+mod drm;
 mod fault;
+mod feed;
 pub mod files;
+mod footprint;
+mod hrut;
 mod hwmon;
+pub mod journal;
+mod labels;
 mod memory;
 mod offer;
 mod pressure;
 mod rapl;
+mod resctrl;
 mod series;
 mod source;
+mod tegrastats;
 mod text;
 mod thermal;
 mod threads;
+mod vendor;
 mod watch;
 mod worker;
 
@@ -59,6 +69,12 @@ pub trait Sampler: Sync {
 pub trait Source: Send {
     /// Reads, and puts a value or a fault for every channel. Allocates nothing.
     fn read(&mut self, out: &mut Readings<'_>);
+
+    /// A channel whose name came out by reading, with that name; each is told once. Channels whose name
+    /// is empty are room for such.
+    fn new_name(&mut self) -> Option<(usize, &str)> {
+        None
+    }
 }
 
 /// What is looked for on a board.
@@ -66,6 +82,8 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &cpu::Cpu,
     &clocks::Clocks,
     &worker::Worker,
+    &footprint::Footprint,
+    &drm::Drm,
     &memory::Memory,
     &pressure::Pressure,
     &thermal::Thermal,
@@ -74,4 +92,9 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &devfreq::Devfreq,
     &accelerators::Accelerators,
     &counters::Counters,
+    &resctrl::Resctrl,
+    &axi::AxiMonitor,
+    &hrut::Hrut,
+    &tegrastats::Tegrastats,
+    &vendor::Vendor,
 ];

@@ -22,6 +22,8 @@ pub(super) struct Series {
     keep_every: u32,
     until_kept: u32,
     last: Option<(Nanos, Result<i64, Fault>)>,
+    /// The first value that it gave.
+    pub(super) first_good: Option<i64>,
     /// When it first stopped giving values, why, and how often it did.
     pub(super) lost: Option<(Nanos, Fault, u32)>,
 }
@@ -37,6 +39,7 @@ impl Series {
             keep_every: 1,
             until_kept: 1,
             last: None,
+            first_good: None,
             lost: None,
         }
     }
@@ -46,6 +49,7 @@ impl Series {
             let (_, _, times) = self.lost.get_or_insert((at, fault, 0));
             *times += 1;
         }
+        self.first_good = self.first_good.or(reading.ok());
         self.last = Some((at, reading));
         self.until_kept -= 1;
         if self.until_kept > 0 {

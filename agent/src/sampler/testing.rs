@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,6 +38,26 @@ impl Tree {
         fs::write(path, text).unwrap();
     }
 
+    /// A program, in the place of whatever was there: one that runs keeps its own file.
+    pub(crate) fn program(&self, path: &str, script: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let new = path.with_extension("new");
+        // Written by another process: a fork of another test's thread could hold our descriptor open, and a
+        // program that is open for writing cannot be started.
+        let mut writer = Command::new("sh")
+            .args(["-c", "cat > \"$0\" && chmod +x \"$0\""])
+            .arg(&new)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut to = writer.stdin.take().unwrap();
+        to.write_all(script.as_bytes()).unwrap();
+        drop(to);
+        assert!(writer.wait().unwrap().success());
+        fs::rename(new, path).unwrap();
+    }
+
     pub(crate) fn root(&self) -> Root {
         Root(self.0.path().into())
     }
@@ -46,6 +68,7 @@ impl Tree {
             files: Arc::new(self.root()),
             worker: Some(42),
             mode: TelemetryMode::Normal,
+            exec: None,
         }
     }
 

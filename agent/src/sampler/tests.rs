@@ -226,6 +226,7 @@ fn probes(at_open: Option<Errno>, at_read: Answer) -> Vec<(String, Reading)> {
         mode: TelemetryMode::Normal,
         files: Arc::new(files),
         worker: Some(42),
+        exec: None,
         extra: Vec::new(),
     };
     let found = plan.find();
@@ -376,6 +377,7 @@ fn names_on_this_machine_are_unique_and_values_are_never_made_up() {
         mode: TelemetryMode::Normal,
         files: Arc::new(Root("/".into())),
         worker: Some(std::process::id()),
+        exec: None,
         extra: Vec::new(),
     };
     let found = plan.find();

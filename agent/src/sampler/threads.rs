@@ -1,6 +1,7 @@
 //! The threads that read while a repeat runs: one for everything, a second for what may wait.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, Thread};
@@ -12,12 +13,16 @@ use edgedyno_shared::wire::record::Record;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::journal;
 use super::offer::Found;
 use super::watch::{Plan, Watch};
 use crate::clock::{self, Clock, Monotonic};
 
 /// A read that hangs in a driver keeps its thread; the repeat goes on without what it holds.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Threads of a watch.
+pub(super) const THREADS: usize = 2;
 
 /// Channels of the second thread are numbered from here.
 const SECOND: u16 = 1 << 15;
@@ -27,13 +32,14 @@ pub struct Sampling {
     stop: Arc<AtomicBool>,
     threads: Vec<Reader>,
     latest: Arc<Latest>,
+    folder: Option<PathBuf>,
 }
 
 /// What the threads of a watch saw last, kept up to date while somebody looks.
 #[derive(Default)]
 pub struct Latest {
     is_wanted: AtomicBool,
-    of_threads: [Mutex<Vec<ChannelNow>>; 2],
+    of_threads: [Mutex<Vec<ChannelNow>>; THREADS],
 }
 
 impl Latest {
@@ -54,11 +60,12 @@ struct Reader {
 }
 
 impl Sampling {
-    /// Starts to watch. The threads run where the calling one may.
+    /// Starts to watch. The threads run where the calling one may. In `folder`, which is to be on tmpfs,
+    /// samples are kept as they come, for who comes after a daemon that was killed.
     ///
     /// # Errors
     /// When no thread can be made.
-    pub fn start(mut plan: Plan) -> io::Result<Self> {
+    pub fn start(mut plan: Plan, folder: Option<PathBuf>) -> io::Result<Self> {
         let mode = plan.mode;
         let stop = Arc::new(AtomicBool::new(false));
         let latest = Arc::new(Latest::default());
@@ -69,6 +76,7 @@ impl Sampling {
             mode,
             stop: Arc::clone(&stop),
             latest: Arc::clone(&latest),
+            folder: folder.clone(),
         };
         let first = reader(common("sampler", 0), move || {
             let found = plan.find();
@@ -84,6 +92,7 @@ impl Sampling {
             stop,
             threads: vec![first, second],
             latest,
+            folder,
         })
     }
 
@@ -95,10 +104,14 @@ impl Sampling {
     pub async fn finish(mut self) -> Vec<Record> {
         self.stop();
         let mut records = Vec::new();
-        for reader in std::mem::take(&mut self.threads) {
+        for (place, reader) in std::mem::take(&mut self.threads).into_iter().enumerate() {
             match timeout(PATIENCE, reader.records).await {
                 Ok(Ok(some)) => records.extend(some),
-                _ => records.push(wedged(reader.name)),
+                _ => {
+                    let folder = self.folder.iter();
+                    records.extend(folder.flat_map(|folder| journal::of_thread(folder, place)));
+                    records.push(wedged(reader.name));
+                }
             }
         }
         records
@@ -123,7 +136,9 @@ fn wedged(name: &str) -> Record {
         lane: 0,
         trial: None,
         code: "sampler_wedged".into(),
-        text: format!("the {name} thread did not come back from a read: its channels are lost"),
+        text: format!(
+            "the {name} thread did not come back from a read: its channels end there, or are lost"
+        ),
     })
 }
 
@@ -135,6 +150,7 @@ struct Common {
     mode: TelemetryMode,
     stop: Arc<AtomicBool>,
     latest: Arc<Latest>,
+    folder: Option<PathBuf>,
 }
 
 /// A thread that reads what `find` finds until it is stopped.
@@ -153,6 +169,11 @@ fn reader(
             let _ = give.send(Vec::new());
             return;
         }
+        if let Some(folder) = &common.folder
+            && let Err(why) = watch.keep_in(folder, common.place, first)
+        {
+            tracing::warn!("telemetry would be lost with this daemon: {why}");
+        }
         let latest = &common.latest;
         let shared = &latest.of_threads[common.place];
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,7 +186,9 @@ fn reader(
                 Some(wait) if wait.0 > 0 => thread::park_timeout(wait.as_duration()),
                 Some(_) => {
                     watch.read_due();
-                    if latest.is_wanted.load(Ordering::Acquire) {
+                    if watch.take_new_names(first) {
+                        *lock() = watch.snapshot(first);
+                    } else if latest.is_wanted.load(Ordering::Acquire) {
                         watch.refresh(&mut lock());
                     }
                 }

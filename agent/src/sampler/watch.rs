@@ -2,6 +2,8 @@
 //!
 //! No thread and no waiting in here; see [`Sampling`](super::Sampling).
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use edgedyno_shared::device::Reading;
@@ -15,16 +17,20 @@ use edgedyno_shared::wire::record::Record;
 use super::board::Board;
 use super::fault::Fault;
 use super::files::Files;
+use super::journal::Journal;
 use super::offer::{Found, Offer, Spec};
 use super::series::{SAMPLE_BYTES, Series};
 use super::{SAMPLERS, Source};
 use crate::clock::Clock;
+use crate::worker::spawn::SelfExec;
 
 /// What to watch during a repeat.
 pub struct Plan {
     pub mode: TelemetryMode,
     pub files: Arc<dyn Files>,
     pub worker: Option<u32>,
+    /// How this program starts another of itself, for what only a vendor's library gives.
+    pub exec: Option<SelfExec>,
     /// Sources of the daemon's own, such as what stressors publish.
     pub extra: Vec<Found>,
 }
@@ -36,6 +42,7 @@ impl Plan {
             files: Arc::clone(&self.files),
             worker: self.worker,
             mode: self.mode,
+            exec: self.exec.clone(),
         };
         let found = SAMPLERS.iter().flat_map(|sampler| sampler.find(&board));
         found.chain(std::mem::take(&mut self.extra)).collect()
@@ -110,6 +117,10 @@ pub struct Watch<C> {
     slowed: Vec<(Nanos, i64)>,
     /// Places of the own cost among the series.
     own: usize,
+    /// Where samples go besides, while a repeat runs.
+    journal: Option<Journal>,
+    /// A channel got its name since that was asked last.
+    has_new_names: bool,
 }
 
 impl<C: Clock> Watch<C> {
@@ -133,6 +144,8 @@ impl<C: Clock> Watch<C> {
             looked: (Nanos::ZERO, Nanos::ZERO),
             slowed: Vec::with_capacity(16),
             own: 0,
+            journal: None,
+            has_new_names: false,
             clock,
         };
         let rooms = Rooms::of(&found, mode);
@@ -173,19 +186,23 @@ impl<C: Clock> Watch<C> {
             period: period.unwrap_or(Nanos::ZERO),
             due: now,
         };
-        read(&self.clock, &mut self.series, &mut entry);
-        let mut is_worth_it = false;
-        for at in first..first + count {
+        read(&self.clock, &mut self.series, None, &mut entry);
+        self.has_new_names |= rename(&mut self.channels, &mut entry);
+        let all = first..first + count;
+        // What gives something when it likes has given nothing yet.
+        let mut is_worth_it = all.clone().all(|at| self.series[at].last().is_none());
+        for at in all {
             let last = self.series[at].last();
             let reading = last.map_or(Err(NOT_PUT), |(_, reading)| reading);
             let channel = &mut self.channels[at];
-            is_worth_it |= !matches!(
-                reading,
-                Err(Fault {
-                    quality: Quality::Absent | Quality::Denied,
-                    ..
-                })
-            );
+            is_worth_it |= last.is_some()
+                && !matches!(
+                    reading,
+                    Err(Fault {
+                        quality: Quality::Absent | Quality::Denied,
+                        ..
+                    })
+                );
             channel.probe = match reading {
                 Ok(value) => Reading::Ok(value.to_string()),
                 Err(fault) => fault.reading(&channel.source),
@@ -229,7 +246,8 @@ impl<C: Clock> Watch<C> {
         let mut late = Nanos::ZERO;
         for entry in self.entries.iter_mut().filter(|entry| entry.due <= now) {
             late = late.max(now - entry.due);
-            read(&self.clock, &mut self.series, entry);
+            read(&self.clock, &mut self.series, self.journal.as_mut(), entry);
+            self.has_new_names |= rename(&mut self.channels, entry);
             let step = entry.period.0 * self.stretch;
             // On the grid of its period; moments that were missed are left out, not caught up with.
             let missed = (now - entry.due).0 / step;
@@ -238,19 +256,71 @@ impl<C: Clock> Watch<C> {
         if now - self.looked.1 >= COST_PERIOD {
             self.look_at_cost(late);
         }
+        if let Some(journal) = &mut self.journal {
+            journal.flush_due(now);
+        }
+    }
+
+    /// Keeps all samples in a folder too, from those of the first read on: what is there when this process
+    /// is killed can be read by the next.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn keep_in(&mut self, folder: &Path, place: usize, first: u16) -> io::Result<()> {
+        let mut journal = Journal::begin(folder, place, self.series.len())?;
+        journal.tell(self.numbered(first))?;
+        for (slot, series) in self.series.iter().enumerate() {
+            if let Some((at, reading)) = series.last() {
+                journal.push(slot, at, reading);
+            }
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Whether a channel got its name since that was asked last. The journal, if any, is told.
+    pub fn take_new_names(&mut self, first: u16) -> bool {
+        let has = std::mem::take(&mut self.has_new_names);
+        if let Some(journal) = self.journal.as_ref().filter(|_| has)
+            && let Err(why) = journal.tell(self.numbered(first))
+        {
+            tracing::warn!("names of channels cannot be kept: {why}");
+        }
+        has
+    }
+
+    fn numbered(&self, first: u16) -> impl Iterator<Item = Channel> + '_ {
+        let ids = (first..=u16::MAX).zip(self.channels.iter().zip(&self.series));
+        ids.map(|(id, (channel, series))| Channel {
+            id,
+            // What came later than the first read is a value all the same.
+            probe: match (&channel.probe, series.first_good) {
+                (Reading::Ok(_), _) | (_, None) => channel.probe.clone(),
+                (_, Some(value)) => Reading::Ok(value.to_string()),
+            },
+            ..channel.clone()
+        })
     }
 
     /// Notes what reading has cost so far: also at its beginning and its end, so that a repeat shorter than
     /// the period of the looks has a cost too.
     pub fn note_cost(&mut self) -> (Nanos, Nanos) {
         let (spent, now) = ((self.cpu_time)(), self.clock.now());
-        self.series[self.own].push(now, Ok(spent.0));
+        self.note(self.own, now, spent.0);
         (spent, now)
+    }
+
+    /// Notes a figure of its own.
+    fn note(&mut self, slot: usize, now: Nanos, value: i64) {
+        self.series[slot].push(now, Ok(value));
+        if let Some(journal) = &mut self.journal {
+            journal.push(slot, now, Ok(value));
+        }
     }
 
     fn look_at_cost(&mut self, late: Nanos) {
         let (spent, now) = self.note_cost();
-        self.series[self.own + 1].push(now, Ok(late.0));
+        self.note(self.own + 1, now, late.0);
         let wall = (now - self.looked.1).0.max(1);
         let share = (spent - self.looked.0).0.saturating_mul(1_000_000) / wall;
         self.looked = (spent, now);
@@ -267,18 +337,9 @@ impl<C: Clock> Watch<C> {
         let mut records = Vec::new();
         let room = usize::from(u16::MAX - first);
         let left_out = self.channels.len().saturating_sub(room);
-        for (i, (channel, series)) in self
-            .channels
-            .iter()
-            .zip(&self.series)
-            .enumerate()
-            .take(room)
-        {
-            let id = first + i as u16;
-            let channel = Channel {
-                id,
-                ..channel.clone()
-            };
+        let told = self.numbered(first).zip(&self.series).take(room);
+        for (channel, series) in told.filter(|(channel, _)| is_named(channel)) {
+            let id = channel.id;
             // Behind the channel's own record, so that a reader knows what it is given.
             let lost = series.lost.filter(|(_, fault, _)| !fault.is_gone());
             let told = lost.map(|(at, fault, times)| {
@@ -317,17 +378,16 @@ impl<C: Clock> Watch<C> {
     /// Channels with what the newest read of each gave.
     pub fn latest(&self) -> impl Iterator<Item = (&Channel, Option<Result<i64, Fault>>)> {
         let last = self.series.iter().map(|series| Some(series.last()?.1));
-        self.channels.iter().zip(last)
+        let all = self.channels.iter().zip(last);
+        all.filter(|(channel, _)| is_named(channel))
     }
 
     /// The same, to be kept.
     pub fn snapshot(&self, first: u16) -> Vec<ChannelNow> {
-        let numbered = self.channels.iter().zip(&self.series).enumerate();
-        let now = numbered.map(|(i, (channel, series))| ChannelNow {
-            channel: Channel {
-                id: first.saturating_add(i as u16),
-                ..channel.clone()
-            },
+        let all = self.numbered(first).zip(&self.series);
+        let now = all.filter(|(channel, _)| is_named(channel));
+        let now = now.map(|(channel, series)| ChannelNow {
+            channel,
             at: series.last().map(|(at, _)| at),
             value: series.last().and_then(|(_, reading)| reading.ok()),
         });
@@ -336,7 +396,9 @@ impl<C: Clock> Watch<C> {
 
     /// Brings a snapshot of this watch up to date. Allocates nothing.
     pub fn refresh(&self, snapshot: &mut [ChannelNow]) {
-        for (now, series) in snapshot.iter_mut().zip(&self.series) {
+        let all = self.channels.iter().zip(&self.series);
+        let named = all.filter(|(channel, _)| is_named(channel));
+        for (now, (_, series)) in snapshot.iter_mut().zip(named) {
             now.at = series.last().map(|(at, _)| at);
             now.value = series.last().and_then(|(_, reading)| reading.ok());
         }
@@ -348,21 +410,47 @@ impl<C: Clock> Watch<C> {
     }
 }
 
-const NOT_PUT: Fault = Fault::absent("the source gave nothing");
+const NOT_PUT: Fault = Fault::absent("nothing came yet");
 
-fn read(clock: &dyn Clock, series: &mut [Series], entry: &mut Entry) {
+fn read(
+    clock: &dyn Clock,
+    series: &mut [Series],
+    journal: Option<&mut Journal>,
+    entry: &mut Entry,
+) {
     let mut readings = Readings {
         clock,
         series: &mut series[entry.first..entry.first + entry.count],
+        first: entry.first,
+        journal,
         at: Nanos::ZERO,
     };
     entry.source.read(&mut readings);
+}
+
+/// Gives channels the names that their source found out.
+fn rename(channels: &mut [Channel], entry: &mut Entry) -> bool {
+    let mut has = false;
+    while let Some((slot, name)) = entry.source.new_name() {
+        if let Some(channel) = channels.get_mut(entry.first + slot) {
+            channel.name = name.into();
+            has = true;
+        }
+    }
+    has
+}
+
+/// A channel without a name is room for one that may come.
+fn is_named(channel: &Channel) -> bool {
+    !channel.name.is_empty()
 }
 
 /// Where a source puts what it read.
 pub struct Readings<'a> {
     clock: &'a dyn Clock,
     series: &'a mut [Series],
+    first: usize,
+    journal: Option<&'a mut Journal>,
     at: Nanos,
 }
 
@@ -380,10 +468,18 @@ impl Readings<'_> {
         got
     }
 
+    /// The same of a value that was read at another moment, by somebody else.
+    pub fn at(&mut self, at: Nanos) {
+        self.at = at;
+    }
+
     /// The value of a source's channel, counted from 0.
     pub fn put(&mut self, slot: usize, value: Result<i64, Fault>) {
         if let Some(series) = self.series.get_mut(slot) {
             series.push(self.at, value);
+            if let Some(journal) = &mut self.journal {
+                journal.push(self.first + slot, self.at, value);
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! The worker as the kernel sees it: CPU time, waiting for a CPU, faults, memory, switches.
 //!
-//! All of it is bookkeeping that the kernel keeps anyway. `smaps`, which would hold the worker's address
-//! space, is not read.
+//! All of it is bookkeeping that the kernel keeps anyway; for what it has to count anew see `footprint`.
 
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity};
 use edgedyno_shared::units::Nanos;

@@ -21,7 +21,7 @@ use edgedyno_shared::order::{
     WarmupRule,
 };
 use edgedyno_shared::repeat::{Outcome, RepeatEnd};
-use edgedyno_shared::telemetry::TelemetryMode;
+use edgedyno_shared::telemetry::{NOT_READ, TelemetryMode};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame, kind};
@@ -66,8 +66,8 @@ impl Daemon {
         command
             .args(words)
             .env("EDGEDYNO_AGENT_STATE", self.state())
+            .env("XDG_RUNTIME_DIR", self.folder.path().join("run"))
             .envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.env("XDG_RUNTIME_DIR", self.folder.path().join("run"));
         fs::create_dir_all(self.folder.path().join("run")).unwrap();
         command
     }
@@ -160,6 +160,22 @@ impl Segment {
             }
         }
         columns
+    }
+
+    /// Moments and values of a channel, those that were not read left out.
+    pub(crate) fn samples(&self, name: &str) -> Vec<(i64, i64)> {
+        let id = self.records.iter().find_map(|record| match record {
+            Record::Channel(channel) if channel.name == name => Some(channel.id),
+            _ => None,
+        });
+        let pieces = self.records.iter().filter_map(|record| match record {
+            Record::Samples(samples) if Some(samples.channel) == id => Some(samples),
+            _ => None,
+        });
+        pieces
+            .flat_map(|piece| piece.at_ns.iter().copied().zip(piece.value.iter().copied()))
+            .filter(|(_, value)| *value != NOT_READ)
+            .collect()
     }
 
     pub(crate) fn events(&self, code: &str) -> Vec<&str> {

@@ -1,12 +1,17 @@
 //! What the board did meanwhile.
 
 use super::{Field, Subject, Unit, Value};
+use crate::summary::{AboveIdle, CaseSummary};
 
 pub(super) const SUBJECT: Subject = Subject {
     name: "board",
     title: "The board meanwhile",
     fields: FIELDS,
 };
+
+fn above_idle(s: &CaseSummary) -> Option<AboveIdle> {
+    s.board.power.as_ref()?.above_idle
+}
 
 const FIELDS: &[Field] = &[
     Field {
@@ -125,6 +130,50 @@ const FIELDS: &[Field] = &[
         get: |s| Value::text(s.board.power.as_ref().map(|power| power.rail.clone())),
     },
     Field {
+        name: "power_native_period_ms",
+        unit: Unit::Milliseconds,
+        definition: "how often that channel's source itself changes, where it is known: windows of a few of them say little",
+        source: "telemetry",
+        get: |s| {
+            let power = s.board.power.as_ref();
+            Value::ms(power.and_then(|p| p.native_period_ns).map(|ns| ns as f64))
+        },
+    },
+    Field {
+        name: "power_idle_w",
+        unit: Unit::Watts,
+        definition: "power of the idle board by the same rail, just before the repeats; known where --idle-power watched it",
+        source: "telemetry before the worker started",
+        get: |s| Value::number(s.board.power.as_ref().and_then(|power| power.idle_watts)),
+    },
+    Field {
+        name: "energy_above_idle_per_trial_j",
+        unit: Unit::Joules,
+        definition: "energy of the windows above that of the idle board for each measured trial: (power_mean_w - power_idle_w) x window / trials, by repeat",
+        source: "telemetry, trials",
+        get: |s| Value::number(above_idle(s).map(|above| above.joules_per_trial)),
+    },
+    Field {
+        name: "energy_above_idle_uncertainty_j",
+        unit: Unit::Joules,
+        definition: "half the width of its 95 % interval: over repeats, or with one repeat by equal parts of window and idle time, which leaves out errors of the sensor itself",
+        source: "telemetry, trials",
+        get: |s| Value::number(above_idle(s).and_then(|above| above.uncertainty_joules)),
+    },
+    Field {
+        name: "trials_per_joule_above_idle",
+        unit: Unit::Figure,
+        definition: "the inverse of energy_above_idle_per_trial_j, where that is above its uncertainty",
+        source: "telemetry, trials",
+        get: |s| {
+            let sure = |above: &AboveIdle| {
+                above.joules_per_trial > above.uncertainty_joules.unwrap_or(0.0)
+            };
+            let above = above_idle(s).filter(sure);
+            Value::number(above.map(|above| 1.0 / above.joules_per_trial))
+        },
+    },
+    Field {
         name: "energy_per_trial_j",
         unit: Unit::Joules,
         definition: "energy of the windows for each measured trial, by that rail, the idle board's share included",
@@ -150,14 +199,66 @@ const FIELDS: &[Field] = &[
         unit: Unit::Bytes,
         definition: "bytes to and from memory inside the windows for each measured trial, by counters of the memory controller: everybody's, not the worker's alone",
         source: "telemetry ddr.*_bytes",
-        get: |s| Value::count(s.board.memory_bytes_per_trial.map(|bytes| bytes as u64)),
+        get: |s| Value::count(s.board.ddr.bytes_per_trial.map(|bytes| bytes as u64)),
     },
     Field {
         name: "ddr_per_second_bytes",
         unit: Unit::Bytes,
         definition: "the same in a second",
         source: "telemetry ddr.*_bytes",
-        get: |s| Value::count(s.board.memory_bytes_per_second.map(|bytes| bytes as u64)),
+        get: |s| Value::count(s.board.ddr.bytes_per_second.map(|bytes| bytes as u64)),
+    },
+    Field {
+        name: "ddr_peak_per_second_bytes",
+        unit: Unit::Bytes,
+        definition: "what memory of this board can move in a second by its data sheet: transfers times width of the bus; unknown for boards that the data file does not know",
+        source: "host/src/telemetry/ddr_peaks.toml by board_model and soc",
+        get: |s| Value::count(s.board.ddr.peak_per_second().map(|bytes| bytes as u64)),
+    },
+    Field {
+        name: "ddr_peak_source",
+        unit: Unit::Text,
+        definition: "the board it was taken for, and where that figure is from",
+        source: "host/src/telemetry/ddr_peaks.toml",
+        get: |s| {
+            let peak = s.board.ddr.peak;
+            Value::text(peak.map(|peak| format!("{}: {}", peak.name, peak.source)))
+        },
+    },
+    Field {
+        name: "ddr_share_of_peak",
+        unit: Unit::Share,
+        definition: "ddr_per_second_bytes as a share of ddr_peak_per_second_bytes; 60 to 90 % is what boards reach in practice",
+        source: "telemetry ddr.*_bytes",
+        get: |s| Value::number(s.board.ddr.share_of_peak()),
+    },
+    Field {
+        name: "ddr_share_of_clock_peak",
+        unit: Unit::Share,
+        definition: "the same of what memory can move at the clock it had inside the windows",
+        source: "telemetry ddr.*_bytes and the memory's clock",
+        get: |s| Value::number(s.board.ddr.share_of_clock_peak()),
+    },
+    Field {
+        name: "ddr_ceiling_per_second_bytes",
+        unit: Unit::Bytes,
+        definition: "the most that a stressor moved through memory of this board as it was, by its own count of useful bytes; kept by the calibrations of `stress`",
+        source: "calibrations of the store",
+        get: |s| Value::count(s.board.ddr.ceiling.as_ref().map(|c| c.bytes_per_second)),
+    },
+    Field {
+        name: "ddr_ceiling_by",
+        unit: Unit::Text,
+        definition: "the stressor that did, and its CPUs",
+        source: "calibrations of the store",
+        get: |s| Value::text(s.board.ddr.ceiling.as_ref().map(|c| c.by.clone())),
+    },
+    Field {
+        name: "ddr_share_of_ceiling",
+        unit: Unit::Share,
+        definition: "ddr_per_second_bytes as a share of ddr_ceiling_per_second_bytes; the one counts all traffic, the other useful bytes",
+        source: "telemetry ddr.*_bytes, calibrations of the store",
+        get: |s| Value::number(s.board.ddr.share_of_ceiling()),
     },
     Field {
         name: "channels_watched_count",

@@ -17,6 +17,7 @@ mod model;
 mod page;
 mod placement;
 mod run;
+mod soak;
 mod value;
 
 #[cfg(test)]
@@ -78,6 +79,7 @@ pub const SUBJECTS: &[Subject] = &[
     load::SUBJECT,
     clock::SUBJECT,
     board::SUBJECT,
+    soak::SUBJECT,
     cost::SUBJECT,
     run::SUBJECT,
 ];

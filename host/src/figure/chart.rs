@@ -14,7 +14,9 @@ pub(super) const LARGE: f64 = 15.0;
 pub(super) const LINE: f64 = 18.0;
 
 /// Most characters of a name that stands before a row or in a legend; the whole one is in its tooltip.
-const LONGEST: usize = 26;
+const LONGEST: usize = 24;
+/// Of a longer one so many stay at its begin; the end, where names differ, has the rest.
+const BEGIN: usize = 8;
 
 /// The part of a drawing in which data stand.
 #[derive(Debug, Clone)]
@@ -137,15 +139,15 @@ pub(super) fn dash(number: usize) -> &'static str {
     DASHES[number % DASHES.len()]
 }
 
-/// A name cut to what has room; the cut is shown.
+/// A name cut in its middle to what has room; the cut is shown.
 pub(super) fn short(name: &str) -> String {
-    match name.chars().count() > LONGEST {
-        true => {
-            let begin: String = name.chars().take(LONGEST - 1).collect();
-            format!("{begin}…")
-        }
-        false => name.to_owned(),
+    let count = name.chars().count();
+    if count <= LONGEST {
+        return name.to_owned();
     }
+    let begin: String = name.chars().take(BEGIN).collect();
+    let end: String = name.chars().skip(count - (LONGEST - BEGIN - 1)).collect();
+    format!("{begin}…{end}")
 }
 
 /// Adds words to a text.

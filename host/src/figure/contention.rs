@@ -9,7 +9,8 @@ use super::svg::{Anchor, Ink, Svg};
 use super::{Figure, name_of};
 use crate::contention::curve::Ratio;
 use crate::contention::knee::Knee;
-use crate::contention::report::{Curve, Experiment, METRICS, Point};
+use crate::contention::levels::Curve;
+use crate::contention::report::{Experiment, METRICS, Point};
 use crate::ui::units::figure;
 
 const MOST_CURVES: usize = 5;
@@ -40,7 +41,7 @@ fn named(what: &str, label: &str) -> String {
 
 /// A point with a place: what the memory saw in GB/s, and how much slower that made it.
 fn placed<'a>(point: &'a Point, metric: &str) -> Option<(f64, &'a Ratio)> {
-    Some((point.achieved_bps? / 1e9, point.slowdown.get(metric)?))
+    Some((point.x_bps? / 1e9, point.slowdown.get(metric)?))
 }
 
 fn ends(ratio: &Ratio) -> [f64; 2] {
@@ -65,7 +66,7 @@ fn curves(label: &str, experiment: &Experiment) -> Option<Figure> {
     };
     let singles: Vec<&Point> = experiment.points.iter().filter(is_single).collect();
     let shown = || drawn.iter().flat_map(&of).chain(singles.iter().copied());
-    let traffic = shown().filter_map(|point| Some(point.achieved_bps? / 1e9));
+    let traffic = shown().filter_map(|point| Some(point.x_bps? / 1e9));
     let x = Scale::of(traffic, true);
     if !is_curve {
         return None;
@@ -120,7 +121,7 @@ fn curves(label: &str, experiment: &Experiment) -> Option<Figure> {
         last = Some(frame);
     }
     let frame = last?;
-    frame.x_axis(&mut svg, "GB/s that the load read and wrote");
+    frame.x_axis(&mut svg, &format!("GB/s, {}", experiment.x_axis.short()));
     let mut about = "Each mark is a condition against the idle board, its line the 95 % interval over rounds; the \
                      dotted line is the idle board. Broken lines are straight lines fitted to the valid repeats."
         .to_owned();
@@ -283,7 +284,7 @@ fn said(point: &Point, name: &str, ratio: &Ratio) -> String {
             format_args!(", between {} and {}", figure(low), figure(high)),
         );
     }
-    if let Some(bps) = point.achieved_bps.filter(|bps| *bps > 0.0) {
+    if let Some(bps) = point.x_bps.filter(|bps| *bps > 0.0) {
         say(&mut out, format_args!(", at {} GB/s", figure(bps / 1e9)));
     }
     if !point.valid {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::contention::axis::XAxis;
 use crate::contention::curve::Ratio;
 use crate::contention::knee::{Fit, Knee, Slope};
-use crate::contention::report::{self, Baseline, Curve, Experiment};
+use crate::contention::levels::Curve;
+use crate::contention::report::{self, Baseline, Experiment};
 use crate::figure::forest::Row;
 use crate::figure::phases::Phases;
 use crate::figure::steps::Step;
@@ -431,7 +433,11 @@ fn loaded(condition: &str, gbps: Option<f64>, ratio: f64, valid: bool) -> report
         condition: condition.into(),
         share: None,
         target_bps: None,
+        x_bps: gbps.map(|gbps| gbps * 1e9),
         achieved_bps: gbps.map(|gbps| gbps * 1e9),
+        traffic_bps: None,
+        tenants: Vec::new(),
+        efficiency: None,
         achieved_per_cpu_second_bps: None,
         repeats: 5,
         valid_repeats: if valid { 5 } else { 1 },
@@ -453,9 +459,13 @@ fn experiment(points: Vec<report::Point>, knee: Option<Knee>) -> Experiment {
     Experiment {
         axes: BTreeMap::new(),
         simulated: false,
+        x_axis: XAxis::Stressors,
+        currency: XAxis::Stressors.currency(),
+        ladders: Vec::new(),
         baseline: Baseline {
             case: "i".into(),
             repeats: 5,
+            traffic_bps: None,
             figures: BTreeMap::new(),
         },
         curves: vec![Curve {
@@ -548,4 +558,17 @@ fn loads_without_levels_have_no_curve() {
     let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
     assert_eq!(names, ["conditions-threads-2"]);
     assert!(contention("", &experiment(Vec::new(), None)).is_empty());
+}
+
+#[test]
+fn long_names_keep_the_end_that_tells_them_apart() {
+    let case = |share: &str| ColdStart {
+        load_ns: Some(share.len() as f64 * 1e6),
+        ..ColdStart::default()
+    };
+    let named = |share: &str| labelled(&format!("condition=mem_copy:cpu0@{share}"), case(share));
+    let figure = cold(&[named("30%"), named("60%")]).unwrap();
+    for words in ["conditio…m_copy:cpu0@30%", "conditio…m_copy:cpu0@60%"] {
+        assert!(figure.svg.contains(words), "no {words}");
+    }
 }

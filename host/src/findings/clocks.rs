@@ -1,5 +1,6 @@
 //! Rules about clocks and heat, by what was watched during the window.
 
+use crate::soak::{NVML_THROTTLED, slows_down};
 use crate::telemetry::{Digest, Figures};
 use crate::ui::telemetry::value;
 use crate::view::RepeatView;
@@ -80,24 +81,91 @@ pub(super) fn throttled(repeat: &RepeatView) -> Vec<Hit> {
                 .figure("after", figures.last)
         })
     });
-    cooling.chain(counted).chain(capped).collect()
+    let told: Vec<Hit> = cooling.chain(counted).chain(capped).collect();
+    let trips = trips(repeat).into_iter();
+    let said = firmware(repeat).into_iter().chain(clock_reasons(repeat));
+    told.into_iter().chain(said).chain(trips).collect()
 }
 
-/// Whether a cooling device takes speed away. Fans do not, and neither do radios and offsets.
-fn slows_down(device: &str) -> bool {
-    const SLOW: [&str; 10] = [
-        "cpu",
-        "processor",
-        "devfreq",
-        "gpu",
-        "npu",
-        "bpu",
-        "ddr",
-        "dmc",
-        "emc",
-        "powerclamp",
-    ];
-    !device.contains("fan") && SLOW.iter().any(|part| device.contains(part))
+/// Bits of `power.firmware_flags` and what each says (Raspberry Pi, `vcgencmd get_throttled`); sixteen
+/// places higher each is kept since boot.
+const FIRMWARE: [(i64, &str); 4] = [
+    (1, "the voltage was too low"),
+    (2, "the clock was capped"),
+    (4, "it was throttled"),
+    (8, "the soft temperature limit was reached"),
+];
+
+/// What the firmware tells of the window: at a sample, or between two.
+fn firmware(repeat: &RepeatView) -> Option<Hit> {
+    let name = "power.firmware_flags";
+    let digest = repeat.telemetry.iter().find(|d| d.channel.name == name)?;
+    let figures = digest.figures?;
+    let bits = figures.any_bits | (figures.last & !figures.first) >> 16;
+    let said = FIRMWARE.iter().filter(|(bit, _)| bits & bit != 0);
+    let said: Vec<&str> = said.map(|(_, said)| *said).collect();
+    (!said.is_empty()).then(|| {
+        let text = format!("the firmware says: {}", said.join(", "));
+        hit(repeat, digest, text).figure("bits", bits & 15)
+    })
+}
+
+/// Bits of `nvml.N.clock_reasons` that mean a GPU was slowed (nvml.h, nvmlClocksEventReasons).
+const REASONS: [(i64, &str); 5] = [
+    (0x4, "a power cap"),
+    (0x8, "a slow-down by hardware"),
+    (0x20, "heat"),
+    (0x40, "a slow-down by hardware for heat"),
+    (0x80, "a power brake"),
+];
+
+/// GPUs that their driver slowed at some sample of the window.
+fn clock_reasons(repeat: &RepeatView) -> Vec<Hit> {
+    let slowed = repeat.telemetry.iter().filter_map(|digest| {
+        let gpu = digest.channel.name.strip_suffix(".clock_reasons")?;
+        let bits = digest.figures?.any_bits & NVML_THROTTLED;
+        let reasons = REASONS.iter().filter(|(bit, _)| bits & bit != 0);
+        let reasons: Vec<&str> = reasons.map(|(_, reason)| *reason).collect();
+        (bits != 0).then(|| {
+            let text = format!("{gpu} was slowed: {}", reasons.join(", "));
+            hit(repeat, digest, text).figure("bits", bits)
+        })
+    });
+    slowed.collect()
+}
+
+/// Zones as hot as the trip where the kernel slows down. Where a device that cools by slowing down shows
+/// its state, that says it better.
+fn trips(repeat: &RepeatView) -> Vec<Hit> {
+    let shows_state = |digest: &Digest| {
+        let device = digest.channel.name.strip_prefix("cool.");
+        let device = device.and_then(|name| name.strip_suffix(".state"));
+        device.is_some_and(slows_down) && digest.figures.is_some()
+    };
+    if repeat.telemetry.iter().any(shows_state) {
+        return Vec::new();
+    }
+    let reached = repeat.telemetry.iter().filter_map(|trip| {
+        let (zone, kind) = trip.channel.name.split_once(".trip_")?;
+        let slows = ["passive", "hot", "critical"]
+            .iter()
+            .any(|name| kind.ends_with(name));
+        // A trip that is not in use stands at or below zero.
+        let limit = trip.latest.filter(|limit| slows && *limit > 0)?;
+        let heat = format!("{zone}.temp");
+        let heat = repeat.telemetry.iter().find(|d| d.channel.name == heat)?;
+        let max = heat.figures?.max;
+        (max >= limit).then(|| {
+            let shown = |value_of: i64| value("millicelsius", value_of as f64);
+            let text = format!(
+                "{zone} reached {}, its trip is at {}",
+                shown(max),
+                shown(limit)
+            );
+            hit(repeat, heat, text).figure("trip_millicelsius", limit)
+        })
+    });
+    reached.collect()
 }
 
 fn clock_not_as_asked(e: &Evidence<'_>) -> Vec<Hit> {

@@ -25,11 +25,14 @@ const WALL_STEP_NS: i64 = 50_000_000;
 /// Ticks of /proc/stat in a second (USER_HZ, the same on every Linux architecture we build for).
 const TICKS: f64 = 100.0;
 
+/// Time of an accelerator's engines for others above this share of the repeat is told.
+const SHARED: f64 = 0.05;
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "throttled",
         level: Level::Invalid,
-        meaning: "The board was held back: its highest allowed clock fell between the begin and the end of a repeat, or within the window a device that cools by slowing down was at work, or the processor or a power rail counted a slow-down.",
+        meaning: "The board was held back (in a `--soak` it is told as soak_throttled): its highest allowed clock fell between the begin and the end of a repeat, or within the window a device that cools by slowing down was at work, or the processor or a power rail counted a slow-down, or the firmware told of one; on a board that shows no such device, a zone at the trip where the kernel slows down.",
         check: throttled,
     },
     Rule {
@@ -49,6 +52,12 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Warning,
         meaning: "A hypervisor took more than 0.5 % of a CPU's time from the measured CPUs within the window, or, where that was not watched, more than 1 % from the board while the repeat ran.",
         check: steal_time,
+    },
+    Rule {
+        code: "accelerator_shared",
+        level: Level::Warning,
+        meaning: "Others used an accelerator while a repeat ran: engines worked for them for more than 5 % of its time, or, where the driver counts no time, another process had the device open when the repeat began. Processes of other users are seen by root only.",
+        check: accelerator_shared,
     },
     Rule {
         code: "wall_clock_set",
@@ -86,6 +95,13 @@ fn board_slept(e: &Evidence<'_>) -> Vec<Hit> {
 }
 
 fn throttled(e: &Evidence<'_>) -> Vec<Hit> {
+    match e.view.entry.rules.is_soak() {
+        true => Vec::new(),
+        false => held_back(e),
+    }
+}
+
+pub(super) fn held_back(e: &Evidence<'_>) -> Vec<Hit> {
     let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
         let changes = changes(repeat).into_iter();
         changes
@@ -183,6 +199,35 @@ fn steal_time(e: &Evidence<'_>) -> Vec<Hit> {
         Some(Hit::of(repeat, text).figure("share_of_one_cpu", share))
     };
     e.counting().filter_map(stolen).collect()
+}
+
+fn accelerator_shared(e: &Evidence<'_>) -> Vec<Hit> {
+    let of_repeat = |repeat: &RepeatView| {
+        let (start, end) = (repeat.row.start.as_ref()?, repeat.row.end.as_ref()?);
+        let users = value_of(&start.environment, "accelerator_users");
+        let users = users.filter(|users| *users != "none");
+        let ns = |facts: &[FactRow]| {
+            value_of(facts, "accelerator_foreign_ns")?
+                .parse::<f64>()
+                .ok()
+        };
+        let spent = ns(&start.environment).zip(ns(&end.environment));
+        let Some((before, after)) = spent else {
+            let users = users?;
+            let text = format!("others had an accelerator open: {users}");
+            return Some(Hit::of(repeat, text).figure("users", users));
+        };
+        let share = (after - before) / (end.mono_ns - start.mono_ns) as f64;
+        (share > SHARED).then(|| {
+            let by = users.map_or_else(String::new, |users| format!(" ({users})"));
+            let text = format!(
+                "engines of an accelerator worked for others for {} of the repeat{by}",
+                units::percent(share)
+            );
+            Hit::of(repeat, text).figure("share_of_repeat", share)
+        })
+    };
+    e.counting().filter_map(of_repeat).collect()
 }
 
 /// A fact that was one thing and is another.

@@ -9,6 +9,7 @@ mod outcome;
 mod outputs;
 mod page;
 mod placement;
+mod soak;
 mod stress;
 pub mod sweep;
 mod telemetry;
@@ -16,7 +17,7 @@ mod tool;
 mod window;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use edgedyno_shared::ids::Sha256;
 use serde_json::{Map, Value};
@@ -97,6 +98,7 @@ const RULES: &[&[Rule]] = &[
     sweep::RULES,
     tool::RULES,
     telemetry::RULES,
+    soak::RULES,
 ];
 
 /// All findings of a case, the gravest first, in the order of the rules within a level.

@@ -2,6 +2,7 @@
 
 use crate::store::rows::TelemetryRow;
 use crate::telemetry::Digest;
+use crate::ui::units;
 use crate::view::RepeatView;
 
 use super::{Evidence, Hit, Level, Rule};
@@ -28,6 +29,18 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Note,
         meaning: "A counter stood lower than before and its range is not known: what it grew by is left out.",
         check: counter_wrapped,
+    },
+    Rule {
+        code: "traffic_above_peak",
+        level: Level::Warning,
+        meaning: "Counters of the memory controller tell more traffic than memory of this board can move: they count something else, or the data file of peaks is wrong for this board.",
+        check: traffic_above_peak,
+    },
+    Rule {
+        code: "memory_saturated",
+        level: Level::Note,
+        meaning: "Memory moved 85 % or more of the most that a stressor moved on this board: the model waits for memory, and whatever else runs will slow it down.",
+        check: memory_saturated,
     },
     Rule {
         code: "sampler_over_budget",
@@ -86,6 +99,37 @@ fn counter_wrapped(e: &Evidence<'_>) -> Vec<Hit> {
         let text = || format!("{} stood lower than before", digest.channel.name);
         digest.fell.then(text)
     })
+}
+
+/// Counters and clocks are read at different moments.
+const ABOVE: f64 = 1.02;
+
+/// From this share on memory is full.
+const SATURATED: f64 = 0.85;
+
+fn traffic_above_peak(e: &Evidence<'_>) -> Vec<Hit> {
+    let ddr = &e.summary.board.ddr;
+    let share = ddr.share_of_peak().or_else(|| ddr.share_of_clock_peak());
+    share_hit(
+        share.filter(|share| *share > ABOVE),
+        "the peak of this board's memory",
+    )
+}
+
+fn memory_saturated(e: &Evidence<'_>) -> Vec<Hit> {
+    let share = e.summary.board.ddr.share_of_ceiling();
+    share_hit(
+        share.filter(|share| *share >= SATURATED),
+        "what stressors moved here",
+    )
+}
+
+fn share_hit(share: Option<f64>, of: &str) -> Vec<Hit> {
+    let hit = share.map(|share| {
+        let text = format!("memory moved {} of {of}", units::percent(share));
+        Hit::new(text).figure("share", share)
+    });
+    hit.into_iter().collect()
 }
 
 /// One hit for each channel of a case, at the first repeat that shows it.

@@ -44,7 +44,7 @@ fn only(findings: Vec<Finding>) -> Finding {
     findings.into_iter().next().unwrap()
 }
 
-fn before_the_end(records: &mut Vec<Record>, record: Record) {
+pub(crate) fn before_the_end(records: &mut Vec<Record>, record: Record) {
     records.insert(records.len() - 1, record);
 }
 
@@ -631,4 +631,109 @@ fn a_governor_that_may_move_is_told() {
         }
     });
     assert_eq!(only(found).code, "governor_not_fixed");
+}
+
+/// Levels that make a run exit 6, and those that `--require quiet` alone refuses.
+#[test]
+fn levels_are_those_that_were_promised() {
+    let level = |code: &str| rules().find(|rule| rule.code == code).unwrap().level;
+    for code in ["throttled", "clock_not_as_asked"] {
+        assert_eq!(level(code), Level::Invalid, "{code}");
+    }
+    for code in crate::preflight::QUIET {
+        assert_eq!(level(code), Level::Warning, "{code}");
+    }
+}
+
+#[test]
+fn firmware_tells_of_now_and_of_between_two_samples() {
+    let flags =
+        |cells: &[(i64, Option<i64>)]| with_channels(&[("power.firmware_flags", "bits", cells)]);
+    // 0x50000: throttled and under voltage at some time since boot, before the window.
+    let old = from_to(0x50000, 0x50000);
+    assert_eq!(flags(&old), []);
+    let now = only(flags(&[
+        (0, Some(0)),
+        (1000, Some(2)),
+        (1500, Some(0)),
+        (3000, Some(0x20000)),
+    ]));
+    assert_eq!((now.code, now.level), ("throttled", Level::Invalid));
+    assert_eq!(now.figures["bits"], 2);
+    let between = only(flags(&[(1000, Some(0)), (2000, Some(0x40000))]));
+    assert_eq!(between.figures["bits"], 4);
+}
+
+#[test]
+fn a_gpu_that_its_driver_slowed_is_told() {
+    // 0x1 is idle: no slow-down. 0x20 is heat.
+    let idle = from_to(1, 1);
+    assert_eq!(
+        with_channels(&[("nvml.0.clock_reasons", "bits", &idle)]),
+        []
+    );
+    let hot = [(0, Some(0)), (1000, Some(0x21)), (3000, Some(0))];
+    let found = only(with_channels(&[("nvml.0.clock_reasons", "bits", &hot)]));
+    assert_eq!((found.code, found.level), ("throttled", Level::Invalid));
+    assert!(found.text.contains("heat"), "{}", found.text);
+}
+
+#[test]
+fn a_trip_counts_where_no_cooling_device_shows_its_state() {
+    let heat = [
+        (0, Some(70_000)),
+        (1000, Some(95_500)),
+        (3000, Some(80_000)),
+    ];
+    let trip = [(0, Some(95_000))];
+    let unused = [(0, Some(-274_000))];
+    let zone = ("therm.cpu.temp", "millicelsius", &heat[..]);
+    let at = ("therm.cpu.trip_1_passive", "millicelsius", &trip[..]);
+    let fan = ("therm.cpu.trip_0_active", "millicelsius", &trip[..]);
+    let off = ("therm.cpu.trip_2_passive", "millicelsius", &unused[..]);
+    let found = only(with_channels(&[zone, at, fan, off]));
+    assert_eq!(found.code, "throttled");
+    assert_eq!(found.figures["trip_millicelsius"], 95_000);
+    assert_eq!(with_channels(&[zone, fan, off]), []);
+    let calm = from_to(0, 0);
+    let cooling = ("cool.thermal_cpufreq_0.state", "steps", &calm[..]);
+    assert_eq!(with_channels(&[zone, at, cooling]), []);
+}
+
+fn set_fact(facts: &mut Vec<edgedyno_shared::device::Fact>, name: &str, value: &str) {
+    let value = edgedyno_shared::device::Reading::Ok(value.into());
+    let name = name.to_owned();
+    facts.push(edgedyno_shared::device::Fact { name, value });
+}
+
+#[test]
+fn an_accelerator_that_works_for_others_is_told() {
+    let shared = |users: &str, times: Option<(&str, &str)>| {
+        after(|records| {
+            for record in records {
+                match record {
+                    Record::Start(start) => {
+                        set_fact(&mut start.environment, "accelerator_users", users);
+                        if let Some((before, _)) = times {
+                            set_fact(&mut start.environment, "accelerator_foreign_ns", before);
+                        }
+                    }
+                    Record::End(end) => {
+                        if let Some((_, after)) = times {
+                            set_fact(&mut end.environment, "accelerator_foreign_ns", after);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        })
+    };
+    let by_node = only(shared("camera (70) /dev/bpu0", None));
+    assert_eq!(by_node.code, "accelerator_shared");
+    assert!(by_node.text.contains("camera"), "{}", by_node.text);
+    assert_eq!(shared("none", None), []);
+    // Open and idle: the driver counts time, and none went by.
+    assert_eq!(shared("x (1) /dev/dri/renderD128", Some(("5", "1005"))), []);
+    let by_time = only(shared("none", Some(("0", "99000000000"))));
+    assert_eq!(by_time.code, "accelerator_shared");
 }

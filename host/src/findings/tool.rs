@@ -8,8 +8,8 @@ use super::{Evidence, Hit, Level, Rule};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "no_spare_cpu",
-        level: Level::Note,
-        meaning: "The agent could not keep away from the worker's CPUs: none was left for it. What it did inside the window is counted under the tool's own cost.",
+        level: Level::Warning,
+        meaning: "The agent could not keep away from the worker's CPUs: none was left for it. What it did inside the window is in the latencies, and counted under the tool's own cost.",
         check: no_spare_cpu,
     },
     Rule {

@@ -76,6 +76,29 @@ pub fn for_at_least(duration: Nanos) -> StopRule {
     }
 }
 
+/// One window of this length after a few trials: a board that is warm already has no first minute to show.
+pub fn soak(duration: Nanos) -> Rules {
+    const UNBOUNDED: u64 = 1 << 40;
+    Rules {
+        warmup: WarmupRule {
+            min_trials: 3,
+            min_time: Nanos::ZERO,
+            max_time: NEVER,
+            until_steady: false,
+        },
+        measure: StopRule {
+            duration,
+            min_trials: MIN_TRIALS,
+            max_trials: UNBOUNDED,
+        },
+    }
+}
+
+/// How long a board is watched after a soak: a tenth of it, a second at least, two minutes at most.
+pub fn recovery(soak: Nanos) -> Nanos {
+    Nanos(soak.0 / 10).clamp(Nanos::from_secs(1), Nanos::from_secs(120))
+}
+
 /// Warm-up until steady, for so long at most.
 pub fn until_steady(max_time: Nanos) -> WarmupRule {
     WarmupRule {

@@ -30,6 +30,9 @@ pub struct TelemetryOptions {
     /// and an admin of it
     #[arg(long)]
     pub fix_clocks: bool,
+    /// Before each repeat, watch the idle board for so long: energy is then told above that too
+    #[arg(long, value_name = "TIME", value_parser = parse::positive_span)]
+    pub idle_power: Option<Nanos>,
     /// `quiet`: measure only where nothing else is at work, clocks are held and a CPU is spare, and exit
     /// with 5 when it was not so
     #[arg(long, value_name = "WHAT")]
@@ -54,6 +57,8 @@ impl TelemetryOptions {
                 at_most: self.cool_down_limit,
             }),
             fix_clocks: self.fix_clocks,
+            watch_before: self.idle_power.unwrap_or(Nanos::ZERO),
+            watch_after: Nanos::ZERO,
         }
     }
 

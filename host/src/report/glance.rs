@@ -400,10 +400,7 @@ fn limits(chapter: &Chapter) -> String {
     let unknown = [
         ("CPU clock", span(|b| Some(b.clock_hz?.mean)).is_none()),
         ("temperature", boards().all(|b| b.hottest.is_none())),
-        (
-            "memory traffic",
-            span(|b| b.memory_bytes_per_second).is_none(),
-        ),
+        ("memory traffic", span(|b| b.ddr.bytes_per_second).is_none()),
         ("power", boards().all(|b| b.power.is_none())),
     ];
     let unknown: Vec<&str> = unknown
@@ -464,6 +461,7 @@ fn best(chapter: &Chapter) -> Option<String> {
         Sureness::Alone => "the only one with a figure".to_owned(),
         Sureness::Sure => "surely better than all others".into(),
         Sureness::Unknown => "too few repeats to tell whether it is".into(),
+        Sureness::FewTrials => "too few independent trials to tell whether it is".into(),
         Sureness::Undecided(others) => format!("not told apart from {} others", others.len()),
     };
     Some(format!(

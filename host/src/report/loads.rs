@@ -8,7 +8,7 @@ use super::sections;
 use super::table::{Cell, Table};
 use crate::contention::curve::Ratio;
 use crate::contention::read;
-use crate::contention::report::{CURRENCY, Experiment, METRICS, Point};
+use crate::contention::report::{Experiment, METRICS, Point};
 use crate::figure::{self, Figure, escape};
 use crate::source::{Source, SourceError};
 use crate::store::rows::CaseEntry;
@@ -119,7 +119,7 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
          interval. Against spin: against the same CPUs kept busy with work that needs no memory.</p>\n{}",
         lines.join("\n"),
         table(experiment, whose).html(),
-        escape(CURRENCY),
+        escape(experiment.currency),
         figures.collect::<String>()
     )
 }
@@ -164,7 +164,7 @@ fn table(experiment: &Experiment, whose: &str) -> Table {
         let ratio = |ratio: Option<&Ratio>| {
             Cell::figure(stress::of_ratio(ratio), ratio.map(|ratio| ratio.ratio))
         };
-        let traffic = point.achieved_bps.map(|bps| bps / 1e9);
+        let traffic = point.x_bps.map(|bps| bps / 1e9);
         table.row([
             Cell::text(point.condition.clone()),
             Cell::figure(units::figure(traffic), traffic),

@@ -14,19 +14,18 @@ use crate::summary::{CaseSummary, is_lasting};
 use crate::ui::sweep;
 use crate::ui::units::{self, UNKNOWN};
 
-/// All findings, the gravest first, the same one of several cases once.
+/// A finding's words, and the cases that have it.
+type Told<'a> = BTreeMap<&'a str, Vec<String>>;
+
+/// All findings, the gravest first, those of one kind together and the same one of several cases once.
 pub(super) fn findings(chapters: &[Chapter]) -> String {
-    type Key<'a> = (std::cmp::Reverse<Level>, &'a str, &'a str);
-    let mut all: BTreeMap<Key<'_>, Vec<String>> = BTreeMap::new();
+    let mut all: BTreeMap<(std::cmp::Reverse<Level>, &str), Told<'_>> = BTreeMap::new();
     for chapter in chapters {
         for part in &chapter.parts {
             for finding in &part.summary.findings {
-                let key = (
-                    std::cmp::Reverse(finding.level),
-                    finding.code,
-                    finding.text.as_str(),
-                );
-                let whose = all.entry(key).or_default();
+                let kind = (std::cmp::Reverse(finding.level), finding.code);
+                let told = all.entry(kind).or_default();
+                let whose = told.entry(finding.text.as_str()).or_default();
                 let name = place(chapters, chapter, part);
                 if !whose.contains(&name) {
                     whose.push(name);
@@ -38,22 +37,38 @@ pub(super) fn findings(chapters: &[Chapter]) -> String {
         return "<p>No rule found anything to say about these figures.</p>\n".into();
     }
     let mut out = String::from("<ul class=\"findings\">\n");
-    for ((level, code, text), cases) in all {
+    for ((level, code), told) in all {
         let level = level.0.name();
-        let many = match cases.len() {
-            0..=3 => cases.join("; "),
-            more => format!("{} and {} more cases", cases[..2].join("; "), more - 2),
+        let mut lines = told.iter().map(|(text, cases)| line(text, cases));
+        let first = lines.next().unwrap_or_default();
+        let rest: Vec<String> = lines.map(|line| format!("<li>{line}</li>")).collect();
+        let rest = match rest.len() {
+            0 => String::new(),
+            n => format!(
+                "<details><summary>{n} more of this kind</summary><ul>{}</ul></details>",
+                rest.join("\n")
+            ),
         };
         let _ = writeln!(
             out,
-            "<li class=\"{level}\"><b>{level}</b> <code>{}</code> {} <span class=\"quiet\">{}</span></li>",
-            escape(code),
-            escape(text),
-            escape(&many)
+            "<li class=\"{level}\"><b>{level}</b> <code>{}</code> {first}{rest}</li>",
+            escape(code)
         );
     }
     out.push_str("</ul>\n");
     out
+}
+
+fn line(text: &str, cases: &[String]) -> String {
+    let many = match cases.len() {
+        0..=3 => cases.join("; "),
+        more => format!("{} and {} more cases", cases[..2].join("; "), more - 2),
+    };
+    format!(
+        "{} <span class=\"quiet\">{}</span>",
+        escape(text),
+        escape(&many)
+    )
 }
 
 /// How a case is called in a report of one run or of several.

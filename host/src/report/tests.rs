@@ -230,3 +230,32 @@ fn what_differs_between_two_runs_is_said_first() {
         &rows[..80]
     );
 }
+
+#[test]
+fn findings_of_one_kind_stand_together() {
+    let (_dir, store) = hand_worked();
+    let mut chapter = chapter(&store);
+    let findings = &mut chapter.parts[0].summary.findings;
+    let sample = findings[0].clone();
+    findings.clear();
+    for text in ["first words", "second words", "third words"] {
+        let mut finding = sample.clone();
+        text.clone_into(&mut finding.text);
+        findings.push(finding);
+    }
+    let page = page("a", &[chapter], None);
+    in_order(
+        &page,
+        &[
+            "first words",
+            "<summary>2 more of this kind",
+            "second words",
+            "third words",
+        ],
+    );
+    assert_eq!(
+        page.matches(&format!("<code>{}</code>", sample.code))
+            .count(),
+        1
+    );
+}

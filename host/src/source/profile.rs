@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::soak::{self, Soak};
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow, SamplesRow};
 use crate::store::{Columns, RepeatRow};
 use crate::summary::{case_json, summarise};
 use crate::telemetry;
-use crate::view::{self, CaseView, RepeatView, Trials};
+use crate::view::{self, CaseView, MemoryCeiling, RepeatView, Trials, measured_spans};
 
 use super::{Source, SourceError};
 
@@ -33,6 +34,8 @@ pub struct Profile {
     pub entry: CaseEntry,
     pub device: Option<DeviceRow>,
     pub notes: Vec<FindingRow>,
+    #[serde(default)]
+    pub memory_ceiling: Option<MemoryCeiling>,
     pub repeats: Vec<ProfileRepeat>,
     /// What `summary` says of it, for readers that have no edgedyno; never read back.
     pub summary: serde_json::Value,
@@ -86,6 +89,7 @@ impl Profile {
             entry: view.entry,
             device: view.device,
             notes: view.notes,
+            memory_ceiling: view.memory_ceiling,
         })
     }
 
@@ -105,6 +109,7 @@ impl Profile {
             let samples = |channel| Ok::<_, Infallible>(self.samples(&repeat.row, channel));
             let Ok((telemetry, moments)) = telemetry::of_repeat(&repeat.row, &trials, samples);
             RepeatView {
+                soak: self.soak(repeat),
                 row: repeat.row.clone(),
                 trials,
                 beside,
@@ -118,7 +123,20 @@ impl Profile {
             device: self.device.clone(),
             repeats: self.repeats.iter().map(repeat).collect(),
             notes: self.notes.clone(),
+            memory_ceiling: self.memory_ceiling.clone(),
         }
+    }
+
+    fn soak(&self, repeat: &ProfileRepeat) -> Option<Soak> {
+        if !(self.entry.rules.is_soak() && repeat.row.counts) {
+            return None;
+        }
+        let mut spans = Vec::new();
+        let lane = repeat.lanes.iter().find(|lane| lane.lane == 0)?;
+        measured_spans(&lane.trials.cells, &mut spans);
+        let channels = repeat.row.channels.iter();
+        let channels = channels.map(|c| (c.clone(), self.samples(&repeat.row, c.id)));
+        soak::of(&spans, &channels.collect::<Vec<_>>())
     }
 
     pub(super) fn lanes(&self, repeat: &RepeatRow) -> Vec<u16> {

@@ -81,8 +81,8 @@ pub fn within_run(
     })
 }
 
-/// t(1 − α/2, k − 1) s/√k.
-fn half_width(logs: &[f64], level: f64) -> Option<f64> {
+/// Half the width of the interval around a mean: t(1 − α/2, k − 1) s/√k; none for fewer than two values.
+pub fn half_width(logs: &[f64], level: f64) -> Option<f64> {
     let spread = deviation(logs)?;
     let t = student_t((logs.len() - 1) as f64, level)?;
     Some(t * spread / (logs.len() as f64).sqrt())

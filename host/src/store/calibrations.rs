@@ -1,9 +1,13 @@
 //! What stressors could do at full effort on each board, kept until the board is another.
 
 use rusqlite::params;
+use serde_json::json;
 
+use super::rows::DeviceRow;
 use super::{Result, Store};
+use crate::board::content;
 use crate::plan::condition::{Calibrated, Ceilings};
+use crate::view::MemoryCeiling;
 
 /// One calibration.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +80,49 @@ impl Store {
     }
 }
 
+impl Store {
+    /// The most that any stressor moved through memory of a board that is what it was: by calibrations
+    /// whose working set no cache holds.
+    pub fn memory_ceiling(&self, board: &str, device: &DeviceRow) -> Result<Option<MemoryCeiling>> {
+        let known = self.calibrations(board, &fingerprint(device))?;
+        let through = known.iter().filter(|one| one.of.working_set.is_none());
+        let most = through.max_by_key(|one| one.per_second);
+        Ok(most.map(|one| MemoryCeiling {
+            bytes_per_second: one.per_second,
+            by: format!("{} on CPUs {}", one.of.stressor, one.of.cpus),
+        }))
+    }
+}
+
+/// What decides how much a stressor can do: board, kernel, governors, and the build of the agent, whose
+/// kernels they are. What changes from minute to minute is left out.
+pub fn fingerprint(device: &DeviceRow) -> String {
+    let lasting = device.facts.iter().filter(|fact| {
+        let names = [
+            "kernel_release",
+            "cpu_model",
+            "board_model",
+            "transparent_hugepage",
+            "smt_active",
+        ];
+        let families = ["governor", "clock_min_khz", "clock_max_khz"];
+        let family = fact.name.split('.').next().unwrap_or_default();
+        names.contains(&fact.name.as_str()) || families.contains(&family)
+    });
+    let lasting: Vec<(&str, Option<&str>)> = lasting
+        .map(|fact| (fact.name.as_str(), fact.value.as_deref()))
+        .collect();
+    let text = json!([
+        device.arch,
+        device.os,
+        device.allowed_cpus,
+        device.memory_total_bytes,
+        device.build,
+        lasting,
+    ]);
+    content::sha256(text.to_string().as_bytes()).to_string()
+}
+
 /// The same as what shares refer to.
 pub fn ceilings(calibrations: &[Calibration]) -> Ceilings {
     let pairs = calibrations.iter();
@@ -84,7 +131,8 @@ pub fn ceilings(calibrations: &[Calibration]) -> Ceilings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::new_store;
+    use super::super::rows::FactRow;
+    use super::super::sample::{self, new_store};
     use super::*;
 
     fn calibration(stressor: &str, working_set: Option<u64>, per_second: u64) -> Calibration {
@@ -118,5 +166,60 @@ mod tests {
         assert_eq!(ceilings(&found).0[&read.of], 5);
         assert!(store.calibrations("b", "g").unwrap().is_empty());
         assert!(store.calibrations("c", "f").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_board_is_another_once_something_that_lasts_has_changed() {
+        let device = DeviceRow::from(&sample::device());
+        let mut later = device.clone();
+        for fact in &mut later.facts {
+            if fact.name == "load_average" {
+                fact.value = Some("9.9".into());
+            }
+        }
+        assert_eq!(fingerprint(&device), fingerprint(&later));
+        let changes: [fn(&mut DeviceRow); 3] = [
+            |d| d.allowed_cpus = vec![0],
+            |d| d.build = "another".into(),
+            |d| {
+                d.facts.push(FactRow {
+                    name: "governor.policy4".into(),
+                    state: "ok".into(),
+                    value: Some("powersave".into()),
+                    reason: None,
+                });
+            },
+        ];
+        for change in changes {
+            let mut other = device.clone();
+            change(&mut other);
+            assert_ne!(fingerprint(&device), fingerprint(&other));
+        }
+    }
+
+    #[test]
+    fn the_ceiling_is_the_most_that_went_through_memory() {
+        let (_dir, store) = new_store();
+        let device = DeviceRow::from(&sample::device());
+        let print = fingerprint(&device);
+        assert_eq!(store.memory_ceiling("b", &device).unwrap(), None);
+        // What a cache holds is faster than memory, and does not count.
+        for one in [
+            calibration("mem_read", None, 5),
+            calibration("mem_copy", None, 4),
+            calibration("mem_read", Some(64), 9),
+        ] {
+            store.put_calibration(&print, &one).unwrap();
+        }
+        let found = store.memory_ceiling("b", &device).unwrap().unwrap();
+        assert_eq!(
+            (found.bytes_per_second, found.by.as_str()),
+            (5, "mem_read on CPUs 1-2")
+        );
+        let other = DeviceRow {
+            build: "another".into(),
+            ..device
+        };
+        assert_eq!(store.memory_ceiling("b", &other).unwrap(), None);
     }
 }

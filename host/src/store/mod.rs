@@ -14,6 +14,7 @@ mod reader;
 mod repeat_writer;
 pub mod rows;
 mod runs;
+mod samples;
 mod segment;
 
 #[cfg(test)]
@@ -21,7 +22,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub use calibrations::{Calibration, ceilings};
+pub use calibrations::{Calibration, ceilings, fingerprint};
 pub use columns::Columns;
 pub use error::{ErrorClass, StoreError};
 pub use open::Store;

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_clocks.sql"),
     include_str!("migrations/0003_findings_by_case.sql"),
     include_str!("migrations/0005_calibrations.sql"),
+    include_str!("migrations/0007_sample_codec.sql"),
 ];
 
 /// How often a store is opened again that could not be read, and how much longer each wait is.

@@ -15,6 +15,7 @@ use super::rows::{
     OutcomeKind, OutputRow, PlacementRow, RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageName,
     StageRow, StartRow, StressRow, TenantRow,
 };
+use super::samples::{self, Coded};
 use super::{Columns, Result, Store, StoreError};
 
 /// One attempt of one repeat, with all it told beside its trials.
@@ -285,21 +286,30 @@ impl Store {
 
     /// Telemetry of one channel.
     pub fn samples(&self, repeat: &RepeatRow, channel: u16) -> Result<SamplesRow> {
-        let pieces: Vec<SamplesRow> = self.list(
+        let pieces: Vec<(u32, Coded)> = self.list(
             "read telemetry",
-            "SELECT at_ns, value, quality FROM samples WHERE repeat_id = $1 AND channel = $2
-             ORDER BY sequence",
+            "SELECT row_count, codec, at_ns, value, quality FROM samples
+             WHERE repeat_id = $1 AND channel = $2 ORDER BY sequence",
             params![repeat.id, channel],
             |row| {
-                Ok(SamplesRow {
-                    at_ns: cells_of(&row.get::<_, Vec<u8>>(0)?),
-                    value: cells_of(&row.get::<_, Vec<u8>>(1)?),
-                    quality: row.get(2)?,
-                })
+                let coded = Coded {
+                    codec: row.get(1)?,
+                    at_ns: row.get(2)?,
+                    value: row.get(3)?,
+                    quality: row.get(4)?,
+                };
+                Ok((row.get(0)?, coded))
             },
         )?;
         let mut all = SamplesRow::default();
-        for piece in pieces {
+        for (rows, coded) in pieces {
+            let piece = samples::decode(coded, rows).map_err(|why| StoreError::Damaged {
+                dir: self.dir().to_owned(),
+                why: format!(
+                    "samples of channel {channel} of {}: {why}",
+                    repeat.key.file_stem()
+                ),
+            })?;
             all.at_ns.extend(piece.at_ns);
             all.value.extend(piece.value);
             all.quality.extend(piece.quality);
@@ -599,11 +609,4 @@ fn unreadable(
     why: impl std::error::Error + Send + Sync + 'static,
 ) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(why))
-}
-
-fn cells_of(bytes: &[u8]) -> Vec<i64> {
-    bytes
-        .chunks_exact(8)
-        .map(|cell| i64::from_le_bytes(cell.try_into().expect("chunks of eight bytes")))
-        .collect()
 }

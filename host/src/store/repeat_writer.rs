@@ -15,7 +15,7 @@ use sha2::Digest;
 
 use super::rows::{ClockExchangeRow, ClockReadingRow, OutcomeKind, RecordRow};
 use super::runs::json;
-use super::{Result, Store};
+use super::{Result, Store, samples};
 
 /// A record on its way into the transaction.
 #[derive(Debug)]
@@ -227,19 +227,22 @@ impl Writer<'_> {
     }
 
     fn put_samples(&self, sequence: u64, samples: &Samples) -> rusqlite::Result<()> {
+        let coded = samples::code(samples);
         self.change
             .prepare_cached(
-                "INSERT INTO samples (repeat_id, sequence, channel, row_count, at_ns, value, quality)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                "INSERT INTO samples
+                     (repeat_id, sequence, channel, row_count, codec, at_ns, value, quality)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
             )?
             .execute(params![
                 self.repeat,
                 sequence as i64,
                 samples.channel,
                 samples.at_ns.len() as i64,
-                bytes_of(&samples.at_ns),
-                bytes_of(&samples.value),
-                samples.quality,
+                coded.codec,
+                coded.at_ns,
+                coded.value,
+                coded.quality,
             ])
             .map(drop)
     }
@@ -396,8 +399,4 @@ fn key_params(key: &OrderKey) -> impl rusqlite::Params {
 
 fn hex(bytes: &[u8; 32]) -> String {
     Sha256(*bytes).to_string()
-}
-
-fn bytes_of(cells: &[i64]) -> Vec<u8> {
-    cells.iter().flat_map(|cell| cell.to_le_bytes()).collect()
 }

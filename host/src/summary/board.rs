@@ -2,9 +2,11 @@
 
 use crate::findings::{foreign_share, measured_cpus};
 use crate::stats::mean;
-use crate::store::rows::FidelityRow;
 use crate::telemetry::{Digest, Figures};
 use crate::view::{CaseView, RepeatView};
+
+use super::ddr::DdrTraffic;
+use super::power::Power;
 
 /// Figures of all counting repeats together; none where no repeat has the channel.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,9 +32,7 @@ pub struct BoardMeanwhile {
     pub memory_total_bytes: Option<u64>,
     pub worker_rss_mean_bytes: Option<f64>,
     pub power: Option<Power>,
-    /// Bytes to and from memory, by counters of the memory controller.
-    pub memory_bytes_per_trial: Option<f64>,
-    pub memory_bytes_per_second: Option<f64>,
+    pub ddr: DdrTraffic,
     /// CPU time of the threads that watched, as a share of one CPU.
     pub sampler_share: Option<f64>,
 }
@@ -52,17 +52,6 @@ pub struct Range {
     pub max: f64,
 }
 
-/// Power of the whole board or of what comes nearest to it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Power {
-    /// The channel it is taken from.
-    pub rail: String,
-    pub native_period_ns: Option<i64>,
-    pub fidelity: FidelityRow,
-    pub mean_watts: f64,
-    pub joules_per_trial: Option<f64>,
-}
-
 impl BoardMeanwhile {
     pub fn of(view: &CaseView) -> Self {
         let repeats: Vec<&RepeatView> = view.counting().collect();
@@ -73,7 +62,6 @@ impl BoardMeanwhile {
         };
         let per_second = |name: &str| rate(&watched, name);
         let per_trial = |name: &str| growth_per_trial(&watched, name);
-        let memory = bandwidth(&watched);
         Self {
             watched: Some(last.telemetry.iter().filter(|d| d.all_good > 0).count()),
             missing: missing(last),
@@ -105,9 +93,8 @@ impl BoardMeanwhile {
             worker_rss_mean_bytes: over(&watched, |repeat| {
                 Some(figures(repeat, "worker.rss")?.mean)
             }),
-            power: power(&watched),
-            memory_bytes_per_trial: memory.map(|(trial, _)| trial),
-            memory_bytes_per_second: memory.map(|(_, second)| second),
+            power: Power::of(&watched),
+            ddr: DdrTraffic::of(view, &watched),
             sampler_share: per_second("sampler.cpu").map(|ns| ns / 1e9),
         }
     }
@@ -120,25 +107,28 @@ impl BoardMeanwhile {
     }
 }
 
-fn find<'a>(repeat: &'a RepeatView, name: &str) -> Option<&'a Digest> {
+pub(super) fn find<'a>(repeat: &'a RepeatView, name: &str) -> Option<&'a Digest> {
     repeat
         .telemetry
         .iter()
         .find(|digest| digest.channel.name == name)
 }
 
-fn figures(repeat: &RepeatView, name: &str) -> Option<Figures> {
+pub(super) fn figures(repeat: &RepeatView, name: &str) -> Option<Figures> {
     find(repeat, name)?.figures
 }
 
 /// The mean over repeats that know the figure.
-fn over(repeats: &[&RepeatView], figure: impl Fn(&RepeatView) -> Option<f64>) -> Option<f64> {
+pub(super) fn over(
+    repeats: &[&RepeatView],
+    figure: impl Fn(&RepeatView) -> Option<f64>,
+) -> Option<f64> {
     let known: Vec<f64> = repeats.iter().filter_map(|repeat| figure(repeat)).collect();
     mean::arithmetic(&known)
 }
 
 /// Growth of a counter in a second, over all windows together.
-fn rate(repeats: &[&RepeatView], name: &str) -> Option<f64> {
+pub(super) fn rate(repeats: &[&RepeatView], name: &str) -> Option<f64> {
     let grown = repeats
         .iter()
         .filter_map(|repeat| find(repeat, name)?.growth);
@@ -149,7 +139,7 @@ fn rate(repeats: &[&RepeatView], name: &str) -> Option<f64> {
 }
 
 /// Growth of a counter for each measured trial; of repeats where the growth is known.
-fn growth_per_trial(repeats: &[&RepeatView], name: &str) -> Option<f64> {
+pub(super) fn growth_per_trial(repeats: &[&RepeatView], name: &str) -> Option<f64> {
     let grown = repeats.iter().filter_map(|repeat| {
         let by = find(repeat, name)?.growth?.by;
         Some((by, repeat.trials.measured.len() as f64))
@@ -213,55 +203,4 @@ fn hottest(repeats: &[&RepeatView]) -> Option<(String, f64)> {
     // A constant such as 100.000 °C of a power chip would always win: what never moved is no heat.
     let (name, max) = known.max_by_key(|(_, max)| *max)?;
     Some((name.clone(), max as f64 / 1e3))
-}
-
-/// Rails that stand for the whole board, the best first.
-const WHOLE: [&str; 6] = [
-    "rail.vdd_in.power",
-    "rail.pom_5v_in.power",
-    "rail.vin_sys_5v0.power",
-    "rail.sys_vin_mv.power",
-    "power.rapl.psys.energy",
-    "power.rapl.package_0.energy",
-];
-
-fn power(repeats: &[&RepeatView]) -> Option<Power> {
-    let last = repeats.last()?;
-    let rail = WHOLE
-        .iter()
-        .find(|name| find(last, name).is_some_and(|digest| digest.figures.is_some()));
-    let rail = *rail?;
-    let digest = find(last, rail)?;
-    let watts = match digest.is_counter() {
-        true => rate(repeats, rail)? / 1e6,
-        false => over(repeats, |repeat| Some(figures(repeat, rail)?.mean))? / 1e6,
-    };
-    let seconds = repeats
-        .iter()
-        .filter_map(|r| Some(r.trials.window?.length_ns()));
-    let seconds = seconds.sum::<i64>() as f64 / 1e9;
-    let trials: usize = repeats.iter().map(|r| r.trials.measured.len()).sum();
-    Some(Power {
-        rail: rail.into(),
-        native_period_ns: digest.channel.native_period_ns,
-        fidelity: digest.channel.fidelity,
-        mean_watts: watts,
-        joules_per_trial: (trials > 0).then(|| watts * seconds / trials as f64),
-    })
-}
-
-/// Bytes for each trial and in a second, over all counters of memory traffic.
-fn bandwidth(repeats: &[&RepeatView]) -> Option<(f64, f64)> {
-    let last = repeats.last()?;
-    let counters = last.telemetry.iter().filter(|digest| {
-        let name = &digest.channel.name;
-        name.starts_with("ddr.") && name.ends_with("_bytes") && digest.growth.is_some()
-    });
-    let names: Vec<&str> = counters.map(|d| d.channel.name.as_str()).collect();
-    if names.is_empty() {
-        return None;
-    }
-    let trial = names.iter().map(|name| growth_per_trial(repeats, name));
-    let second = names.iter().map(|name| rate(repeats, name));
-    Some((trial.sum::<Option<f64>>()?, second.sum::<Option<f64>>()?))
 }

@@ -55,6 +55,7 @@ pub fn case_json(summary: &CaseSummary) -> Value {
         "outputs": summary.outputs,
         "tenants": summary.tenants,
         "environment": summary.environment.facts.iter().map(|fact| &**fact).collect::<Vec<_>>(),
+        "soak": summary.soak,
         "not_watched": summary.board.missing.iter().map(missing).collect::<Vec<_>>(),
         "failures": summary.failures.iter().map(failure).collect::<Vec<_>>(),
         "findings": summary.findings.iter().map(crate::findings::Finding::to_json).collect::<Vec<_>>(),

@@ -5,12 +5,14 @@ mod board;
 mod cite;
 mod clock;
 mod cold;
+mod ddr;
 mod environment;
 mod json;
 mod latency;
 mod load;
 mod memory;
 mod placement;
+mod power;
 mod repeats;
 mod schema;
 mod tenants;
@@ -25,17 +27,19 @@ use std::sync::Arc;
 use edgedyno_shared::ids::Sha256;
 
 use crate::findings::{self, Finding};
+use crate::soak::Soak;
 use crate::stats::mean;
 use crate::store::rows::{
     CaseRow, EffectiveRow, InputsUsedRow, ModelRow, OutputRow, RulesRow, RunRow, RuntimeRow,
 };
 use crate::view::CaseView;
 
-pub use board::{BoardMeanwhile, Missing, Power, Range};
+pub use board::{BoardMeanwhile, Missing, Range};
 pub use clock::ClockSeen;
 pub(crate) use clock::{suspended, wall_step};
 pub use cold::ColdStart;
 pub(crate) use cold::{stage_ns, total_ns};
+pub use ddr::DdrTraffic;
 pub use environment::{Environment, is_lasting, subject_of};
 pub use json::{DOCUMENT, case_json, to_json, withheld};
 pub use latency::Latency;
@@ -43,6 +47,7 @@ pub(crate) use latency::rate_hz;
 pub use load::LoadSeen;
 pub use memory::MemoryUse;
 pub use placement::PlacementSeen;
+pub use power::{AboveIdle, Power};
 pub(crate) use repeats::warmup_was_steady;
 pub use repeats::{Counts, Failed, RepeatFigures, Warmup};
 pub use schema::schema;
@@ -81,6 +86,8 @@ pub struct CaseSummary {
     pub tenants: Vec<TenantSeen>,
     pub clock: ClockSeen,
     pub board: BoardMeanwhile,
+    /// Of a long run, what heat did to it.
+    pub soak: Option<Soak>,
     pub failures: Vec<Failed>,
     pub findings: Vec<Finding>,
     /// One line to quote a result with.
@@ -116,6 +123,10 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         tenants: TenantSeen::all(view),
         clock: ClockSeen::of(view),
         board: BoardMeanwhile::of(view),
+        soak: view
+            .counting()
+            .last()
+            .and_then(|repeat| repeat.soak.clone()),
         failures: repeats::failures(view),
         findings: Vec::new(),
         cite: String::new(),

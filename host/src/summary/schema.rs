@@ -31,6 +31,7 @@ pub fn schema() -> Value {
                 "outputs": {"type": "array", "items": {"type": "object"}},
                 "tenants": list_of("tenant"),
                 "environment": list_of("fact"),
+                "soak": {"anyOf": [{"$ref": "#/$defs/soak"}, {"type": "null"}]},
                 "not_watched": list_of("missing"),
                 "failures": list_of("failure"),
                 "findings": list_of("finding"),
@@ -49,6 +50,13 @@ pub fn schema() -> Value {
                 "state": {"enum": ["ok", "absent", "denied", "busy", "stale", "parse_error"]},
                 "value": {"type": ["string", "null"]},
                 "reason": {"type": ["string", "null"]},
+            })),
+            "soak": soak(),
+            "stretch": closed(json!({
+                "seconds": {"type": "number"},
+                "trials": {"type": "integer", "minimum": 0},
+                "p50_ms": {"type": "number"},
+                "rate_hz": {"type": "number"},
             })),
             "missing": closed(json!({
                 "channel": {"type": "string"},
@@ -123,6 +131,38 @@ fn repeat() -> Value {
         "began_unix_ns": {"type": ["integer", "null"]},
         "clock_exchanges": list_of("clock_exchange"),
         "clock_readings_count": count,
+    }))
+}
+
+fn soak() -> Value {
+    let number = json!({"type": ["number", "null"]});
+    let known = json!({"type": "number"});
+    let stretch = json!({"$ref": "#/$defs/stretch"});
+    closed(json!({
+        "window_seconds": known,
+        "first": stretch,
+        "sustained": stretch,
+        "slowed_after_seconds": number,
+        "throttled": {"anyOf": [{"type": "null"}, closed(json!({
+            "channel": {"type": "string"},
+            "after_seconds": known,
+        }))]},
+        "recovered_after_seconds": number,
+        "watched_after_seconds": known,
+        "heat": {"anyOf": [{"type": "null"}, closed(json!({
+            "channel": {"type": "string"},
+            "from_celsius": known,
+            "to_celsius": known,
+            "p50_ms_per_celsius": known,
+            "correlation": number,
+        }))]},
+        "slices": {"type": "array", "items": closed(json!({
+            "from_seconds": known,
+            "trials": {"type": "integer", "minimum": 0},
+            "p50_ms": number,
+            "rate_hz": known,
+            "celsius": number,
+        }))},
     }))
 }
 

@@ -25,6 +25,9 @@ pub struct Digest {
     pub ever_changed: bool,
     /// The newest good value of the whole repeat.
     pub latest: Option<i64>,
+    /// Of power and energy: mean power of equal parts of the span, and of the idle board before the worker.
+    pub parts: Vec<f64>,
+    pub idle_parts: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,6 +38,8 @@ pub struct Figures {
     pub min: i64,
     pub max: i64,
     pub mean: f64,
+    /// Every bit that any of them had.
+    pub any_bits: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,6 +87,8 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         all_good: 0,
         ever_changed: false,
         latest: None,
+        parts: Vec::new(),
+        idle_parts: Vec::new(),
     };
     let Some(span) = span else {
         return out;
@@ -128,11 +135,13 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
                 min: value,
                 max: value,
                 mean: 0.0,
+                any_bits: 0,
             });
             figures.good += 1;
             figures.last = value;
             figures.min = figures.min.min(value);
             figures.max = figures.max.max(value);
+            figures.any_bits |= value;
         }
     }
     if let Some(figures) = &mut out.figures {
@@ -142,6 +151,48 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         out.growth = growth(&good, span);
     }
     out
+}
+
+/// A span is cut into so many parts at most, to see how far they lie apart.
+const PARTS: i64 = 8;
+
+/// Mean power, in microwatts, of equal parts of a span: of a gauge by its good samples, of a counter of
+/// energy by what it grew. Parts are no shorter than five of the source's own periods, so that one is not
+/// the other's echo; a part of which nothing is known is left out.
+pub(super) fn power_parts(channel: &ChannelRow, samples: &SamplesRow, span: Span) -> Vec<f64> {
+    let is_counter = match channel.unit.as_str() {
+        "microwatt" => false,
+        "microjoule" => true,
+        _ => return Vec::new(),
+    };
+    let native = channel
+        .native_period_ns
+        .unwrap_or(0)
+        .max(channel.period_ns.unwrap_or(0));
+    let most = span.length_ns() / (5 * native).max(1);
+    let parts = PARTS.min(most);
+    let cells = samples
+        .at_ns
+        .iter()
+        .zip(&samples.value)
+        .zip(&samples.quality);
+    let good = cells.filter(|(_, quality)| **quality == Quality::Ok.code());
+    let good: Vec<(i64, i64)> = good.map(|((at, value), _)| (*at, *value)).collect();
+    let edge = |part: i64| {
+        span.start_ns + (span.length_ns() as i128 * i128::from(part) / i128::from(parts)) as i64
+    };
+    let of_part = |part: i64| -> Option<f64> {
+        let (from, to) = (edge(part), edge(part + 1));
+        if is_counter {
+            let by = at(&good, to)? - at(&good, from)?;
+            // Microjoules in nanoseconds are as many times a thousand million microwatts.
+            return (by >= 0.0).then(|| by / (to - from) as f64 * 1e9);
+        }
+        let inside = good.iter().filter(|(at, _)| (from..to).contains(at));
+        let (sum, count) = inside.fold((0.0, 0.0), |(s, n), (_, v)| (s + *v as f64, n + 1.0));
+        (count > 0.0).then(|| sum / count)
+    };
+    (0..parts).filter_map(of_part).collect()
 }
 
 /// What may be missing at the end of a span, as a share of it.

@@ -4,9 +4,13 @@
 
 mod digest;
 mod moment;
+mod peaks;
 
+#[cfg(test)]
+pub(crate) use digest::tests;
 pub use digest::{Digest, Figures, Growth, digest};
 pub use moment::{Moment, Seen};
+pub use peaks::DdrPeak;
 
 use crate::source::{Source, SourceError};
 use crate::store::RepeatRow;
@@ -24,7 +28,18 @@ pub(crate) fn of_repeat<E>(
     let mut moments = moment::of(&trials.slowest);
     for channel in &row.channels {
         let samples = samples(channel.id)?;
-        let digest = digest(channel, &samples, trials.window);
+        let mut digest = digest(channel, &samples, trials.window);
+        if let Some(window) = trials.window {
+            digest.parts = digest::power_parts(channel, &samples, window);
+        }
+        let began = row.start.as_ref().map(|start| start.mono_ns);
+        if let (Some(end_ns), Some(start_ns)) = (began, samples.at_ns.first().copied())
+            && start_ns < end_ns
+        {
+            // What was watched before the worker's process was made.
+            let idle = Span { start_ns, end_ns };
+            digest.idle_parts = digest::power_parts(channel, &samples, idle);
+        }
         moments
             .iter_mut()
             .for_each(|moment| moment.look(&digest, &samples));

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
+use console::Term;
 use serde_json::Value;
 
 /// The first result that could not be written, unless its reader had gone.
@@ -16,15 +17,27 @@ pub fn result(text: impl Display) {
     keep(writeln!(out, "{text}").and_then(|()| out.flush()));
 }
 
-/// Shows a screen in the place of the one before; where nobody watches, below it.
-pub fn screen(text: &str) {
-    let clear = match io::stdout().is_terminal() {
-        // Cursor to the corner, everything behind it away.
-        true => "\x1b[H\x1b[J",
-        false => "",
-    };
+/// Rows and columns of the terminal that is written to; none where it is no terminal, or one that only
+/// goes on line by line.
+pub fn size() -> Option<(usize, usize)> {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+    let size = Term::stdout().size_checked().filter(|_| !is_dumb)?;
+    Some((usize::from(size.0), usize::from(size.1)))
+}
+
+/// Shows a screen in the place of the one before; where there is no terminal to do that on, below it.
+pub fn frame(text: &str) {
     let mut out = io::stdout().lock();
-    keep(writeln!(out, "{clear}{text}").and_then(|()| out.flush()));
+    let written = match size() {
+        // Cursor to the corner; each line to its end, and all below the last, is made empty (ECMA-48, EL
+        // and ED): nothing flickers, as it would if all were cleared first.
+        Some(_) => {
+            let lines = text.replace('\n', "\x1b[K\n");
+            write!(out, "\x1b[H{lines}\x1b[J")
+        }
+        None => writeln!(out, "{text}\n"),
+    };
+    keep(written.and_then(|()| out.flush()));
 }
 
 /// Prints a result as it is, without a line end of ours.

@@ -10,7 +10,7 @@ use crate::stats::bound::MISS;
 use crate::stats::interval::IntervalKind;
 use crate::stats::summary::Quantile;
 use crate::store::rows::MomentRow;
-use crate::summary::{CaseSummary, Failed, Latency};
+use crate::summary::{CaseSummary, DdrTraffic, Failed, Latency, Power};
 
 /// Follows a percentile that has too few trials.
 const MARK: &str = "*";
@@ -26,6 +26,7 @@ pub fn text(summary: &CaseSummary, strict: bool) -> String {
         memory(summary),
         board(summary),
         tenants(summary),
+        summary.soak.as_ref().map(super::soak::section),
         outputs(summary),
         Some(environment(summary)),
         failures(summary),
@@ -406,12 +407,8 @@ fn board(summary: &CaseSummary) -> Option<String> {
                 .and_then(|power| power.joules_per_trial)
                 .map(|joules| super::telemetry::value("microjoule", joules * 1e6)),
         ),
-        (
-            "memory traffic",
-            board
-                .memory_bytes_per_second
-                .map(|bytes| format!("{}/s", units::bytes(bytes))),
-        ),
+        ("above idle", power.and_then(above_idle)),
+        ("memory traffic", traffic(&board.ddr)),
     ];
     let known = figures
         .into_iter()
@@ -444,6 +441,30 @@ fn board(summary: &CaseSummary) -> Option<String> {
         lines.push(wrapped(&text, usize::from(WIDTH), 2));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Energy of a trial above the idle board, with its uncertainty.
+fn above_idle(power: &Power) -> Option<String> {
+    let above = power.above_idle?;
+    let joules = |joules: f64| super::telemetry::value("microjoule", joules * 1e6);
+    let uncertainty = above.uncertainty_joules;
+    let uncertainty = uncertainty.map_or_else(String::new, |u| format!(" ± {}", joules(u)));
+    Some(format!("{}{uncertainty}", joules(above.joules_per_trial)))
+}
+
+/// Traffic of memory, and the share of what it can move that is known best.
+fn traffic(ddr: &DdrTraffic) -> Option<String> {
+    let rate = format!("{}/s", units::bytes(ddr.bytes_per_second?));
+    let shares = [
+        (ddr.share_of_ceiling(), "calibrated"),
+        (ddr.share_of_clock_peak(), "peak at its clock"),
+        (ddr.share_of_peak(), "peak"),
+    ];
+    let known = shares.iter().find_map(|(share, of)| Some(((*share)?, *of)));
+    Some(match known {
+        Some((share, of)) => format!("{rate}, {} of {of}", units::percent(share)),
+        None => rate,
+    })
 }
 
 /// Outputs, where they were compared or are not finite.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::{CoolDown, OrderKey, Rules};
+use edgedyno_shared::order::{OrderKey, Preparation, Rules};
 
 use super::progress::duration;
 use super::table::Table;
@@ -61,15 +61,18 @@ impl Expected {
         }
     }
 
-    /// Each of so many repeats may wait for the board to cool as well.
-    pub fn with_cool_down(self, wish: Option<&CoolDown>, repeats: usize) -> Self {
+    /// Around each of so many repeats the idle board is watched, and it may be waited for to cool.
+    pub fn with_preparation(self, preparation: &Preparation, repeats: usize) -> Self {
+        let wish = preparation.cool_down.as_ref();
         let longest = wish.map_or(0.0, |wish| wish.at_most.as_secs_f64());
+        let watched = preparation.watch_before + preparation.watch_after;
+        let watched = watched.as_secs_f64() * repeats as f64;
         Self {
+            least_seconds: self.least_seconds + watched,
             most_seconds: self
                 .most_seconds
-                .map(|most| most + longest * repeats as f64),
+                .map(|most| most + watched + longest * repeats as f64),
             waits: wish.is_some(),
-            ..self
         }
     }
 
@@ -290,7 +293,7 @@ fn short(key: Sha256) -> String {
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::order::{StopRule, WarmupRule};
+    use edgedyno_shared::order::{CoolDown, StopRule, WarmupRule};
     use edgedyno_shared::units::Nanos;
 
     use super::*;
@@ -325,10 +328,19 @@ mod tests {
             sensor: None,
             at_most: Nanos::from_secs(6),
         };
+        let preparation = Preparation {
+            cool_down: Some(wish),
+            ..Preparation::default()
+        };
         assert_eq!(
-            fixed.with_cool_down(Some(&wish), 10).text(),
+            fixed.with_preparation(&preparation, 10).text(),
             "1 min 10 s to 2 min 10 s, by how soon it is steady and cool"
         );
+        let idle = Preparation {
+            watch_before: Nanos::from_secs(3),
+            ..Preparation::default()
+        };
+        assert_eq!(fixed.with_preparation(&idle, 10).text(), "1 min 40 s");
         let trials = Expected::of(&rules((20, 0, 0, false), 5), 10);
         assert_eq!(trials.text(), "at least 50 s");
         let counted = Expected::of(&rules((20, 0, 0, false), 0), 10);

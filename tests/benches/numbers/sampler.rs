@@ -1,8 +1,11 @@
 //! `sampler`: what watching the board costs, by its own count and by what it does to p50.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use edgedyno::view::{CaseView, RepeatView};
 use edgedyno_tests::bench::{Beside, Figure, Goal, neighbours};
+use edgedyno_tests::clock::Deadline;
 
 use crate::Effort;
 use crate::measured::{run, sandbox};
@@ -39,7 +42,50 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
         });
     }
     figures.push(perturbation(effort)?);
+    figures.push(live_view(effort)?);
     Ok(figures)
+}
+
+/// CPU time of the whole agent while `top` looks at it once a second, in hundredths of a core.
+fn live_view(effort: Effort) -> Result<Figure> {
+    let (seconds, times) = (effort.choose(3, 20), effort.choose(2, 3));
+    let mut costs = Vec::new();
+    for _ in 0..times {
+        let sandbox = sandbox();
+        let span = format!("{}s", seconds + 10);
+        let mut top = sandbox.start_edgedyno(["top", "--for", &span]);
+        top.wait_until("the first round", |top| {
+            top.stdout_so_far().contains("channels watched")
+        });
+        let processes = sandbox.processes();
+        let agent = processes.iter().find(|(_, line)| line.contains("serve"));
+        let (agent, _) = agent.context("an agent is there")?;
+        let before = cpu_time_ns(agent.as_raw())?;
+        let began = Deadline::after(Duration::MAX);
+        std::thread::sleep(Duration::from_secs(seconds));
+        let spent = cpu_time_ns(agent.as_raw())? - before;
+        costs.push(spent as f64 / began.elapsed().as_nanos() as f64 * 100.0);
+    }
+    Ok(Figure {
+        name: "sampler",
+        what: format!("CPU of the agent while `top` looks at it, over {seconds} s"),
+        unit: "% of a core",
+        control: neighbours(&costs),
+        samples: costs,
+        goal: Goal::AtMost(1.0),
+        beside: Vec::new(),
+    })
+}
+
+/// CPU time of all threads of a process, by the scheduler's own count.
+fn cpu_time_ns(process: i32) -> Result<u64> {
+    let mut sum = 0;
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
+        let text = std::fs::read_to_string(thread.path().join("schedstat"))?;
+        let first = text.split_whitespace().next().context("a first figure")?;
+        sum += first.parse::<u64>()?;
+    }
+    Ok(sum)
 }
 
 /// Growth of the threads' own CPU time over the window, in hundredths of a core.

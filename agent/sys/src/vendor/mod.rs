@@ -5,7 +5,9 @@
 
 pub mod elf;
 mod folders;
+pub mod hailo;
 pub mod loader;
+pub mod nvml;
 pub mod onnxruntime;
 pub mod search;
 pub mod tensor;

@@ -10,6 +10,7 @@ pub(super) mod resume;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use edgedyno_shared::units::Nanos;
 
 use self::execute::Begin;
 use crate::cli::Global;
@@ -19,6 +20,7 @@ use crate::exit::{CommandResult, Exit};
 use crate::options::inputs::InputOptions;
 use crate::options::lease::LeaseOptions;
 use crate::options::limits::LimitOptions;
+use crate::options::parse;
 use crate::options::placement::PlacementOptions;
 use crate::options::rules::RuleOptions;
 use crate::options::runtime::RuntimeOptions;
@@ -35,6 +37,7 @@ examples:
   edgedyno run model.onnx --backend onnxruntime --runtime 1.22 --option session.use_env_allocators=1
   edgedyno run model.onnx --shape images=1x3x640x640 --input images=photos/ --tag before-upgrade
   edgedyno run a.onnx --cpus 2 --condition model:b.onnx@10Hz:cpu3   two models on one board
+  edgedyno run model.onnx --soak 30m --idle-power 10s
   edgedyno run --resume last";
 
 #[derive(Debug, Clone, Args)]
@@ -56,6 +59,11 @@ pub struct RunArgs {
     pub inputs: InputOptions,
     #[command(flatten)]
     pub rules: RuleOptions,
+    /// One long window instead, watched until the board has recovered: first minute, sustained rate, when
+    /// it was held back, latency against heat
+    #[arg(long, value_name = "TIME", value_parser = parse::positive_span, help_heading = "Rules",
+          conflicts_with_all = ["trials", "duration", "repeat", "warmup", "no_telemetry"])]
+    pub soak: Option<Nanos>,
     /// How work arrives
     #[arg(long, value_name = "NAME", default_value = "single")]
     pub scenario: String,
@@ -82,7 +90,7 @@ pub struct RunArgs {
 }
 
 /// What makes a plan, and would be ignored where there is one. Each flattened struct is a group.
-const PLANNING: [&str; 14] = [
+const PLANNING: [&str; 15] = [
     "model",
     "board",
     "RuntimeOptions",
@@ -90,6 +98,7 @@ const PLANNING: [&str; 14] = [
     "ShapeOptions",
     "InputOptions",
     "RuleOptions",
+    "soak",
     "scenario",
     "condition",
     "cold",

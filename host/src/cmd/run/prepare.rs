@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use edgedyno_shared::case::{Case, Condition, ModelRef, RuntimeRef};
 use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::{ColdStart, OutputWish};
+use edgedyno_shared::order::{ColdStart, OutputWish, Preparation, Rules};
+use edgedyno_shared::telemetry::TelemetryMode;
 
 use super::inventory::{Inquiry, find_board};
 use super::{RunArgs, outputs};
@@ -13,8 +14,9 @@ use crate::board::Board;
 use crate::board::content::Content;
 use crate::cli::Global;
 use crate::cmd::{block_on, here};
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Exit};
 use crate::model::{identify, inspect};
+use crate::options::rules;
 use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
 use crate::plan::condition::Condition as Wished;
@@ -116,13 +118,14 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
     contents.extend(reference_contents);
     let mut cases = vec![case];
     cases.extend(tenant::baselines(&cases));
+    let (repeats, rules, preparation) = conduct_of(args)?;
     Ok(Prepared {
         board: args.board.clone(),
         device,
         cases,
         conduct: Conduct {
-            repeats: args.rules.repeat.get(),
-            rules: args.rules.rules(),
+            repeats,
+            rules,
             limits: args.limits.limits(),
             cold: match args.cold {
                 Some(super::ColdChoice::PageCache) => ColdStart::PageCache,
@@ -133,7 +136,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
                 reference,
             },
             telemetry: args.telemetry.mode(),
-            preparation: args.telemetry.preparation(),
+            preparation,
             seed: args.inputs.seed,
         },
         schedule: Schedule::default(),
@@ -177,6 +180,23 @@ fn add_condition(
     }
     case.condition = Condition(condition.to_string());
     Ok(contents)
+}
+
+/// Repeats, rules and preparation: those asked for, or those of a soak.
+fn conduct_of(args: &RunArgs) -> Result<(u32, Rules, Preparation), CommandError> {
+    let preparation = args.telemetry.preparation();
+    let Some(soak) = args.soak else {
+        return Ok((args.rules.repeat.get(), args.rules.rules(), preparation));
+    };
+    if args.telemetry.mode() == TelemetryMode::Off {
+        let what = "--soak watches the board, and --telemetry off leaves that out";
+        return Err(CommandError::new(Exit::USAGE, what).hint("leave one of them out"));
+    }
+    let preparation = Preparation {
+        watch_after: rules::recovery(soak),
+        ..preparation
+    };
+    Ok((1, rules::soak(soak), preparation))
 }
 
 /// Offers an ONNX Runtime where one would be used and none is there.

@@ -6,9 +6,7 @@ use edgedyno_shared::device::DeviceInfo;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::order::{Rules, StopRule};
 use edgedyno_shared::units::Nanos;
-use serde_json::json;
 
-use crate::board::content;
 use crate::cli::Global;
 use crate::clock;
 use crate::cmd::open_for_writing;
@@ -23,8 +21,8 @@ use crate::plan::condition::{Calibrated, Ceilings, Condition};
 use crate::plan::plain;
 use crate::plan::schedule::Schedule;
 use crate::source::Source;
-use crate::store::rows::StressRow;
-use crate::store::{Calibration, ceilings};
+use crate::store::rows::{DeviceRow, StressRow};
+use crate::store::{Calibration, ceilings, fingerprint};
 use crate::ui::print;
 
 /// Fresh processes in which each stressor is calibrated.
@@ -59,7 +57,7 @@ pub(in crate::cmd) fn of_board<'a>(
     if needed.is_empty() {
         return Ok(Ceilings::default());
     }
-    let fingerprint = fingerprint(device);
+    let fingerprint = fingerprint(&DeviceRow::from(device));
     let store = open_for_writing(global)?;
     let mut known = match again {
         true => Vec::new(),
@@ -83,35 +81,6 @@ fn needed<'a>(cases: impl Iterator<Item = &'a Case>, board: &str) -> Vec<Calibra
     all.sort();
     all.dedup();
     all
-}
-
-/// What decides how much a stressor can do: board, kernel, governors, and the build of the agent, whose
-/// kernels they are. What changes from minute to minute is left out.
-fn fingerprint(device: &DeviceInfo) -> String {
-    let lasting = device.facts.iter().filter(|fact| {
-        let names = [
-            "kernel_release",
-            "cpu_model",
-            "board_model",
-            "transparent_hugepage",
-            "smt_active",
-        ];
-        let families = ["governor", "clock_min_khz", "clock_max_khz"];
-        let family = fact.name.split('.').next().unwrap_or_default();
-        names.contains(&fact.name.as_str()) || families.contains(&family)
-    });
-    let lasting: Vec<(&str, Option<&str>)> = lasting
-        .map(|f| (f.name.as_str(), f.value.value()))
-        .collect();
-    let text = json!([
-        device.arch,
-        device.os,
-        device.allowed_cpus,
-        device.memory_total.map(|bytes| bytes.0),
-        device.build.0,
-        lasting,
-    ]);
-    content::sha256(text.to_string().as_bytes()).to_string()
 }
 
 /// Measures each at full effort, beside a worker that uses no memory, and keeps what came out.
@@ -240,37 +209,8 @@ fn read(source: &Source, of: &Calibrated) -> Result<Calibration, CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::device::{Fact, Reading};
-
     use super::*;
     use crate::store::sample;
-
-    #[test]
-    fn a_board_is_another_once_something_that_lasts_has_changed() {
-        let device = sample::device();
-        let mut later = device.clone();
-        for fact in &mut later.facts {
-            if fact.name == "load_average" {
-                fact.value = Reading::Ok("9.9".into());
-            }
-        }
-        assert_eq!(fingerprint(&device), fingerprint(&later));
-        let changes: [fn(&mut DeviceInfo); 3] = [
-            |d| d.allowed_cpus = vec![0],
-            |d| d.build.0 = "another".into(),
-            |d| {
-                d.facts.push(Fact {
-                    name: "governor.policy4".into(),
-                    value: Reading::Ok("powersave".into()),
-                });
-            },
-        ];
-        for change in changes {
-            let mut other = device.clone();
-            change(&mut other);
-            assert_ne!(fingerprint(&device), fingerprint(&other));
-        }
-    }
 
     #[test]
     fn a_calibration_is_needed_once_however_many_shares_refer_to_it() {

@@ -28,7 +28,7 @@ pub(in crate::cmd) fn plan(prepared: &Prepared, as_json: bool) {
     // Boards work at the same time: the one with the most to do decides.
     let longest = orders.iter().map(Vec::len).max().unwrap_or(0);
     let span = Expected::of(&prepared.conduct.rules, longest)
-        .with_cool_down(prepared.conduct.preparation.cool_down.as_ref(), longest);
+        .with_preparation(&prepared.conduct.preparation, longest);
     let order = orders.concat();
     if as_json {
         let mut value = record::plan_value(prepared);

@@ -115,6 +115,10 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
             fix_clocks: root
                 .take("fix_clocks")
                 .map_or(Ok(false), |node| node.flag())?,
+            watch_before: root
+                .take("idle_power")
+                .map_or(Ok(Nanos::ZERO), |node| node.parse(parse::positive_span))?,
+            watch_after: Nanos::ZERO,
         },
         tolerance: root
             .take("tolerance")

@@ -147,6 +147,11 @@ pub struct RulesRow {
     pub cool_down: Option<CoolDownRow>,
     #[serde(default)]
     pub fix_clocks: bool,
+    /// How long the board was watched before the worker started and after it had ended.
+    #[serde(default)]
+    pub watch_before_ns: i64,
+    #[serde(default)]
+    pub watch_after_ns: i64,
 }
 
 /// What a repeat waited for before it began.
@@ -388,6 +393,8 @@ impl RulesRow {
             telemetry: TelemetryRow::Normal,
             cool_down: None,
             fix_clocks: false,
+            watch_before_ns: 0,
+            watch_after_ns: 0,
         }
     }
 
@@ -402,8 +409,15 @@ impl RulesRow {
                 at_most_ns: wish.at_most.0,
             }),
             fix_clocks: preparation.fix_clocks,
+            watch_before_ns: preparation.watch_before.0,
+            watch_after_ns: preparation.watch_after.0,
             ..self
         }
+    }
+
+    /// A long run, watched until the board has recovered.
+    pub fn is_soak(&self) -> bool {
+        self.watch_after_ns > 0
     }
 
     pub fn preparation(&self) -> Preparation {
@@ -414,6 +428,8 @@ impl RulesRow {
                 at_most: Nanos(row.at_most_ns),
             }),
             fix_clocks: self.fix_clocks,
+            watch_before: Nanos(self.watch_before_ns),
+            watch_after: Nanos(self.watch_after_ns),
         }
     }
 

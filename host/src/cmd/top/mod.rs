@@ -1,25 +1,34 @@
 //! `top`: what a board does now.
 
+mod recording;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
 use edgedyno_shared::telemetry::{ChannelKind, ChannelNow, Watched};
 use edgedyno_shared::units::Nanos;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
 
+use self::recording::Recording;
 use super::run::inventory::{Inquiry, find_board};
 use crate::cli::Global;
 use crate::cmd::block_on;
 use crate::documents;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::options::parse;
-use crate::ui::{print, top as text};
+use crate::ui::keys::{Key, Keys};
+use crate::ui::print;
+use crate::ui::top::{self as text, View};
 
 const EXAMPLES: &str = "\
 examples:
   edgedyno top
   edgedyno top --board s100 --for 60s
-  edgedyno top --once --json";
+  edgedyno top --once --json
+
+keys: q quits, r begins and ends a recording in the store, space holds the view, arrows or j and k move it";
 
 /// Values that a channel remembers, one for each round.
 const HISTORY: usize = 32;
@@ -44,34 +53,105 @@ pub struct TopArgs {
 pub fn run(args: &TopArgs, global: &Global) -> CommandResult {
     let board = find_board(&args.board)?;
     let every = args.every.as_duration().max(Duration::from_millis(200));
-    let once = args.once || global.json;
-    block_on(async {
+    let is_once = args.once || global.json;
+    let seen = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
         let mut seen = Seen::default();
-        let rounds = match (once, args.span) {
-            (true, _) => 2,
-            (false, Some(span)) => 1 + (span.as_duration().as_nanos() / every.as_nanos()) as u64,
-            (false, None) => u64::MAX,
-        };
-        for round in 0..rounds {
-            let watched = inquiry.watched().await?;
-            seen.take(watched);
-            // A share needs two looks.
-            if !once && round > 0 {
-                print::screen(&text::screen(&args.board, &seen));
-            }
-            if round + 1 < rounds {
+        match is_once {
+            true => {
+                // A share needs two looks.
+                seen.take(inquiry.watched().await?);
                 tokio::time::sleep(every).await;
+                seen.take(inquiry.watched().await?);
+            }
+            false => live(args, global, every, &mut inquiry, &mut seen).await?,
+        }
+        Ok::<Seen, CommandError>(seen)
+    })?;
+    match global.json {
+        true => print::json(&documents::top(&args.board, &seen)),
+        false if is_once => print::result(text::whole(&args.board, &seen)),
+        false => {}
+    }
+    Ok(Exit::GOOD)
+}
+
+/// Looks again and again until a key, a signal or the time says to stop.
+async fn live(
+    args: &TopArgs,
+    global: &Global,
+    every: Duration,
+    inquiry: &mut Inquiry,
+    seen: &mut Seen,
+) -> Result<(), CommandError> {
+    let mut keys = Keys::open();
+    let mut resized = signal(SignalKind::window_change()).map_err(anyhow::Error::from)?;
+    let mut recording: Option<Recording> = None;
+    let mut view = View::default();
+    let end = args.span.map(|span| Instant::now() + span.as_duration());
+    let mut next = Instant::now();
+    loop {
+        let over = async {
+            match end {
+                Some(end) => sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            key = keys.next() => Happening::Key(key),
+            () = sleep_until(next) => Happening::Round,
+            _ = resized.recv() => Happening::Resized,
+            _ = tokio::signal::ctrl_c() => Happening::Key(Key::Quit),
+            () = over => Happening::Key(Key::Quit),
+        };
+        match event {
+            Happening::Key(Key::Quit) => break,
+            Happening::Key(Key::Record) => {
+                recording = match recording.take() {
+                    Some(running) => {
+                        view.said = Some(format!("recorded as run {}", running.finish()?));
+                        None
+                    }
+                    None => {
+                        let device = inquiry.device().await?;
+                        Some(Recording::begin(&args.board, &device, global)?)
+                    }
+                };
+            }
+            Happening::Key(Key::Pause) => view.is_paused = !view.is_paused,
+            Happening::Key(Key::Down) => view.offset = view.offset.saturating_add(1),
+            Happening::Key(Key::Up) => view.offset = view.offset.saturating_sub(1),
+            Happening::Resized => {}
+            Happening::Round => {
+                // Rounds that a slow link missed are left out.
+                next = (next + every).max(Instant::now());
+                let watched = inquiry.watched().await?;
+                if let Some(recording) = &mut recording {
+                    recording.take(&watched)?;
+                }
+                if view.is_paused {
+                    continue;
+                }
+                seen.take(watched);
             }
         }
-        match global.json {
-            true => print::json(&documents::top(&args.board, &seen)),
-            false if once => print::result(text::screen(&args.board, &seen)),
-            false => {}
-        }
-        Ok::<(), CommandError>(())
-    })?;
-    Ok(Exit::GOOD)
+        view.recording = recording.as_ref().map(Recording::state);
+        print::frame(&text::screen(&args.board, seen, &mut view, print::size()));
+    }
+    drop(keys);
+    if let Some(running) = recording {
+        let run = running.finish()?;
+        print::note(format_args!(
+            "recorded as run {run}: `edgedyno samples {run}`"
+        ));
+    }
+    Ok(())
+}
+
+enum Happening {
+    Key(Key),
+    Round,
+    Resized,
 }
 
 /// What was seen so far.
@@ -89,7 +169,7 @@ pub struct History {
 }
 
 impl Seen {
-    fn take(&mut self, watched: Watched) {
+    pub(crate) fn take(&mut self, watched: Watched) {
         for now in &watched.channels {
             let history = self.history.entry(now.channel.name.clone()).or_default();
             history.take(now);

@@ -1,0 +1,182 @@
+//! Sources that give something when they like: a tool that prints lines, a device whose read waits. Each has
+//! a thread of its own that waits; the watch only looks whether something new has come.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use edgedyno_shared::telemetry::Quality;
+use edgedyno_shared::units::Nanos;
+use edgedyno_sys::kernel::process::die_with_parent;
+
+use super::fault::Fault;
+use crate::clock::{Clock, Monotonic};
+
+/// Longer lines and records are cut.
+const ROOM: usize = 8 << 10;
+
+/// What comes piece by piece. The thread that waits for it ends with what it waits for.
+pub(super) struct Feed {
+    shared: Arc<Mutex<Latest>>,
+    seen: u64,
+    /// A piece is late after this long, and what was told before no longer holds.
+    patience: Nanos,
+    child: Option<Child>,
+}
+
+struct Latest {
+    bytes: Vec<u8>,
+    number: u64,
+    at: Nanos,
+    ended: Option<Fault>,
+}
+
+/// What a line of a program comes to.
+pub(super) enum Digest {
+    Nothing,
+    Piece(Vec<u8>),
+    /// Why there will be nothing more, when it ends.
+    Fault(Fault),
+}
+
+/// What a look found.
+pub(super) enum Look<'a> {
+    /// Nothing since the look before.
+    Nothing,
+    /// The newest piece, and when it came.
+    Piece(Nanos, &'a [u8]),
+    Fault(Fault),
+}
+
+const ENDED: Fault = Fault::absent("the program that tells it has ended");
+const SILENT: Fault = Fault::new(
+    Quality::Stale,
+    "nothing came for much longer than it should take",
+);
+
+impl Feed {
+    /// Pieces that `next` waits for, until it has no more.
+    ///
+    /// # Errors
+    /// When no thread can be made.
+    pub(super) fn of(
+        name: &str,
+        patience: Nanos,
+        mut next: impl FnMut(&mut Vec<u8>) -> Result<(), Fault> + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Mutex::new(Latest {
+            bytes: Vec::with_capacity(ROOM),
+            number: 0,
+            at: Monotonic.now(),
+            ended: None,
+        }));
+        let to = Arc::clone(&shared);
+        let wait = move || {
+            let mut piece = Vec::with_capacity(ROOM);
+            loop {
+                piece.clear();
+                let came = next(&mut piece);
+                let mut latest = to.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Err(fault) = came {
+                    latest.ended = Some(fault);
+                    return;
+                }
+                latest.bytes.clear();
+                latest.bytes.extend(&piece[..piece.len().min(ROOM)]);
+                latest.number += 1;
+                latest.at = Monotonic.now();
+            }
+        };
+        thread::Builder::new().name(name.into()).spawn(wait)?;
+        Ok(Self {
+            shared,
+            seen: 0,
+            patience,
+            child: None,
+        })
+    }
+
+    /// What `digest` makes of the lines of a program, which ends with the thread that starts it and with
+    /// this feed. What it says on its standard error comes as lines too.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(super) fn lines_of(
+        mut command: Command,
+        patience: Nanos,
+        mut digest: impl FnMut(&[u8]) -> Digest + Send + 'static,
+    ) -> io::Result<Self> {
+        let (from, to) = io::pipe()?;
+        command
+            .stdin(Stdio::null())
+            .stdout(to.try_clone()?)
+            .stderr(to);
+        die_with_parent(&mut command);
+        let child = command.spawn()?;
+        // The command holds the writing end too: the pipe would never end.
+        drop(command);
+        let mut lines = BufReader::new(File::from(OwnedFd::from(from)));
+        let mut told = None;
+        let mut line = Vec::with_capacity(ROOM);
+        let next = move |piece: &mut Vec<u8>| {
+            loop {
+                line.clear();
+                let mut from = (&mut lines).take(ROOM as u64);
+                if !matches!(from.read_until(b'\n', &mut line), Ok(1..)) {
+                    return Err(told.unwrap_or(ENDED));
+                }
+                match digest(&line) {
+                    Digest::Nothing => {}
+                    Digest::Fault(fault) => told = told.or(Some(fault)),
+                    Digest::Piece(made) => {
+                        *piece = made;
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let mut feed = Self::of("sensor_lines", patience, next)?;
+        feed.child = Some(child);
+        Ok(feed)
+    }
+
+    /// What is new since the look before; allocates nothing once `into` has room.
+    pub(super) fn look<'a>(&mut self, into: &'a mut Vec<u8>) -> Look<'a> {
+        let latest = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.number != self.seen {
+            self.seen = latest.number;
+            into.clear();
+            into.extend(&latest.bytes);
+            return Look::Piece(latest.at, into);
+        }
+        match latest.ended {
+            Some(fault) => Look::Fault(fault),
+            None if Monotonic.now() - latest.at > self.patience => Look::Fault(SILENT),
+            None => Look::Nothing,
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended by itself.
+            let _ = child.kill();
+            // One that hangs in a driver ends when the driver lets it, and is waited for elsewhere.
+            if let Ok(None) = child.try_wait()
+                && let Some(mut child) = self.child.take()
+            {
+                let wait = move || drop(child.wait());
+                let _ = thread::Builder::new().spawn(wait);
+            }
+        }
+    }
+}
+
+/// Room for a piece, made beforehand.
+pub(super) fn room() -> Vec<u8> {
+    Vec::with_capacity(ROOM)
+}

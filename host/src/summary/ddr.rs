@@ -1,0 +1,148 @@
+//! Traffic to and from memory beside what memory can move.
+
+use super::board::{growth_per_trial, over, rate};
+use crate::telemetry::DdrPeak;
+use crate::view::{CaseView, MemoryCeiling, RepeatView};
+
+/// Traffic by counters of the memory controller, and three things to hold it against.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DdrTraffic {
+    pub bytes_per_trial: Option<f64>,
+    pub bytes_per_second: Option<f64>,
+    /// What the data file knows of this board's memory.
+    pub peak: Option<&'static DdrPeak>,
+    /// Mean clock of the memory inside the windows, in Hz.
+    pub clock_hz: Option<f64>,
+    /// The most that a stressor of this board moved, calibrated as the board was then.
+    pub ceiling: Option<MemoryCeiling>,
+}
+
+impl DdrTraffic {
+    pub fn of(view: &CaseView, repeats: &[&RepeatView]) -> Self {
+        let facts = view.device.as_ref().map(|device| device.facts.as_slice());
+        let peak = facts.and_then(DdrPeak::of);
+        let clock = peak.and_then(|peak| peak.clock.as_deref());
+        let traffic = bandwidth(repeats);
+        Self {
+            bytes_per_trial: traffic.map(|(trial, _)| trial),
+            bytes_per_second: traffic.map(|(_, second)| second),
+            peak,
+            clock_hz: clock.and_then(|name| {
+                over(repeats, |repeat| {
+                    super::board::figures(repeat, name).map(|f| f.mean)
+                })
+            }),
+            ceiling: view.memory_ceiling.clone(),
+        }
+    }
+
+    /// By the data sheet, in bytes a second.
+    pub fn peak_per_second(&self) -> Option<f64> {
+        self.peak?.per_second()
+    }
+
+    pub fn share_of_peak(&self) -> Option<f64> {
+        Some(self.bytes_per_second? / self.peak_per_second()?)
+    }
+
+    pub fn share_of_clock_peak(&self) -> Option<f64> {
+        let peak = self.peak?.at_clock(self.clock_hz.filter(|hz| *hz > 0.0)?);
+        Some(self.bytes_per_second? / peak)
+    }
+
+    pub fn share_of_ceiling(&self) -> Option<f64> {
+        Some(self.bytes_per_second? / self.ceiling.as_ref()?.bytes_per_second as f64)
+    }
+}
+
+/// Bytes for each trial and in a second, over all counters of memory traffic.
+fn bandwidth(repeats: &[&RepeatView]) -> Option<(f64, f64)> {
+    let last = repeats.last()?;
+    let counters = last.telemetry.iter().filter(|digest| {
+        let name = &digest.channel.name;
+        let is_traffic =
+            name.starts_with("ddr.") && (name.ends_with("_bytes") || name.ends_with(".bytes"));
+        is_traffic && digest.growth.is_some()
+    });
+    let names: Vec<&str> = counters.map(|d| d.channel.name.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let trial = names.iter().map(|name| growth_per_trial(repeats, name));
+    let second = names.iter().map(|name| rate(repeats, name));
+    Some((trial.sum::<Option<f64>>()?, second.sum::<Option<f64>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::device::{Fact, Reading};
+
+    use crate::findings::tests::before_the_end;
+    use crate::store::rows::{DeviceRow, FactRow};
+    use crate::store::sample::{self, MS, repeat, watched};
+    use crate::summary::summarise;
+    use crate::summary::tests::view_of;
+    use crate::view::{CaseView, MemoryCeiling};
+
+    /// A hundred trials of 20 ms, over which the memory controller counts 20 GB in two seconds.
+    fn view(model: &str) -> CaseView {
+        let mut records = repeat(&[20 * MS; 100]);
+        let grows = |per_ms: i64| [(0, Some(0)), (3000, Some(3000 * per_ms))];
+        let read = watched(0, "ddr.mc.read_bytes", "bytes", &grows(6_000_000));
+        let clock = watched(
+            1,
+            "devfreq.dmc.freq",
+            "hz",
+            &[(0, Some(1_056_000_000)), (2000, Some(1_056_000_000))],
+        );
+        let write = watched(2, "ddr.other.read_bytes", "bytes", &grows(4_000_000));
+        for record in read.into_iter().chain(clock).chain(write) {
+            before_the_end(&mut records, record);
+        }
+        let mut view = view_of(&records);
+        let mut device = DeviceRow::from(&sample::device());
+        device.facts.push(FactRow::from(&Fact {
+            name: "soc".into(),
+            value: Reading::Ok(model.into()),
+        }));
+        view.device = Some(device);
+        view
+    }
+
+    #[test]
+    fn shares_are_of_data_sheet_clock_and_calibration() {
+        let mut view = view("rockchip,rk3588");
+        view.memory_ceiling = Some(MemoryCeiling {
+            bytes_per_second: 25_000_000_000,
+            by: "mem_read on CPUs 0-7".into(),
+        });
+        let ddr = summarise(&view).board.ddr;
+        let near = |found: Option<f64>, expected: f64| {
+            let found = found.unwrap();
+            assert!(
+                (found / expected - 1.0).abs() < 1e-9,
+                "{found} is not {expected}"
+            );
+        };
+        near(ddr.bytes_per_second, 10e9);
+        near(ddr.bytes_per_trial, 0.2e9);
+        // 4 224 MT/s of 8 bytes; at half the clock half of it; and of 25 GB/s.
+        near(ddr.share_of_peak(), 10.0 / 33.792);
+        near(ddr.share_of_clock_peak(), 10.0 / 16.896);
+        near(ddr.share_of_ceiling(), 0.4);
+    }
+
+    #[test]
+    fn an_unknown_board_has_no_share() {
+        let ddr = summarise(&view("something else")).board.ddr;
+        assert!(ddr.bytes_per_second.is_some());
+        assert_eq!(
+            (
+                ddr.share_of_peak(),
+                ddr.share_of_clock_peak(),
+                ddr.share_of_ceiling()
+            ),
+            (None, None, None)
+        );
+    }
+}
