@@ -7,7 +7,6 @@ use crate::contention::ladder::Ladder;
 use crate::contention::levels::{Curve, Slo};
 use crate::contention::read::Found;
 use crate::contention::report::{DEVICE, Experiment, METRICS, Point};
-use crate::plan::axes::cpu_list;
 use crate::summary::CaseSummary;
 
 use super::cases;
@@ -150,7 +149,6 @@ fn table(experiment: &Experiment) -> String {
 fn tenants(points: &[Point]) -> String {
     let mut table = Table::new()
         .text("beside it")
-        .text("model")
         .figure("asked Hz")
         .figure("rate Hz")
         .figure("rate × alone")
@@ -162,8 +160,10 @@ fn tenants(points: &[Point]) -> String {
         for tenant in &point.tenants {
             is_empty = false;
             table.row([
-                point.condition.clone(),
-                format!("{} on CPU {}", tenant.model, cpu_list(&tenant.cpus)),
+                match point.tenants.len() {
+                    1 => point.condition.clone(),
+                    _ => format!("{} of {}", tenant.model, point.condition),
+                },
                 tenant
                     .asked_hz
                     .map_or_else(|| "all it can".to_owned(), figure),
