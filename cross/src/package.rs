@@ -15,6 +15,7 @@ use crate::place;
 use crate::targets::Target;
 
 const UNIT: &str = include_str!("../../agent/packaging/edgedyno-agent.service");
+const PAGE: &str = include_str!("../../agent/packaging/edgedyno-agent.1");
 const RULES: &str = include_str!("../../agent/packaging/70-edgedyno.rules");
 
 /// Packs a built program; the archive's path.
@@ -34,6 +35,7 @@ pub(crate) fn package(target: &Target, wish: &Wish, program: &Path) -> Result<Pa
         ("edgedyno-agent", 0o755, program.as_slice()),
         ("edgedyno-agent.service", 0o644, UNIT.as_bytes()),
         ("70-edgedyno.rules", 0o644, RULES.as_bytes()),
+        ("edgedyno-agent.1", 0o644, PAGE.as_bytes()),
         ("LICENCES.txt", 0o644, licences(target, wish)?.as_bytes()),
         (
             "BOARDS.txt",
@@ -169,6 +171,7 @@ mod tests {
             "BOARDS.txt",
             "LICENCES.txt",
             "edgedyno-agent",
+            "edgedyno-agent.1",
             "edgedyno-agent.service",
         ];
         assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), all);
