@@ -1,9 +1,20 @@
 //! A disk that can be full: a small file system in memory, which only root can make.
+//!
+//! It is mounted where only the thread that made it sees it, and what that thread starts: it is gone with
+//! them, also when a test is killed.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use nix::sched::{CloneFlags, unshare};
+
+thread_local! {
+    /// Whether this thread has mounts of its own.
+    static HAS_OWN_MOUNTS: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A file system of its own at a folder; it goes when this is dropped. Where none can be made, the folder
 /// itself, which is never full.
@@ -22,7 +33,7 @@ impl SmallDisk {
         fs::create_dir_all(folder).expect("a folder for a disk");
         let options = format!("size={size},mode=0700");
         let is_root = nix::unistd::geteuid().is_root();
-        let is_mounted = is_root && mount(&options, folder);
+        let is_mounted = is_root && own_mounts() && mount(&options, folder);
         Self {
             folder: folder.to_owned(),
             is_mounted,
@@ -74,6 +85,15 @@ impl Drop for SmallDisk {
     }
 }
 
+/// Gives this thread mounts of its own, which nobody outside sees.
+fn own_mounts() -> bool {
+    let has = HAS_OWN_MOUNTS.get()
+        || unshare(CloneFlags::CLONE_NEWNS).is_ok()
+            && quiet(Command::new("mount").args(["--make-rprivate", "/"]));
+    HAS_OWN_MOUNTS.set(has);
+    has
+}
+
 fn mount(options: &str, folder: &Path) -> bool {
     let mut mount = Command::new("mount");
     mount
@@ -106,5 +126,27 @@ mod tests {
         let is_mounted = disk.is_mounted();
         drop(disk);
         assert_eq!(file.exists(), !is_mounted, "it went with its files");
+    }
+
+    #[test]
+    fn no_other_thread_sees_it_so_that_a_killed_test_leaves_nothing_mounted() {
+        let base = tempfile::tempdir().unwrap();
+        let sees = || {
+            let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
+            mounts.contains(base.path().to_str().unwrap())
+        };
+        std::thread::scope(|scope| {
+            let made = scope.spawn(|| {
+                let disk = SmallDisk::new(base.path(), "64k");
+                let inside = sees();
+                // Who was there before, and is not this thread's child.
+                (disk.is_mounted(), inside, disk)
+            });
+            let (is_mounted, inside, disk) = made.join().unwrap();
+            assert_eq!(inside, is_mounted);
+            assert!(!sees());
+            // Its own thread would have taken it away.
+            std::mem::forget(disk);
+        });
     }
 }

@@ -6,6 +6,7 @@
 use edgedyno_shared::clocks::{
     ClockAnswer, ClockExchange, ClockMoment, ClockQuestion, ExchangeResult, FourStamps, best, drift,
 };
+use edgedyno_shared::columns::{Chunk, ColumnSpec, TrialSchema};
 use edgedyno_shared::content::{ContentOffer, OfferedFile, content_hash};
 use edgedyno_shared::ids::{BootId, BuildId, RunId, Sha256, StoreId};
 use edgedyno_shared::link::key::Fingerprint;
@@ -122,6 +123,8 @@ fn true_payloads() -> Vec<Vec<u8>> {
             host_unix_ns: 7,
         },
     };
+    let schema = TrialSchema::with(vec![ColumnSpec::new("forward_ns", "ns")]);
+    let slots: Vec<i64> = (0..40).map(|cell| cell * 1_000_003).collect();
     let hello = Hello::new(BuildId("b".into()), StoreId([2; 16]));
     let reply: (u64, Result<Reply, Failure>) = (1, Ok(Reply::Submitted(vec![OrderAnswer::Known])));
     let frames = [
@@ -130,6 +133,8 @@ fn true_payloads() -> Vec<Vec<u8>> {
         Frame::encode(kind::REPLY, &reply),
         Frame::encode(kind::EVENT, &Event::Progress(progress)),
         Record::End(end).to_frame(5),
+        Record::Chunk(Chunk::from_slots(0, 0, 5, &slots)).to_frame(3),
+        Record::Schema { lane: 0, schema }.to_frame(2),
         Record::ClockExchange(exchange).to_frame(6),
         Frame::encode(kind::CLOCK_ANSWER, &answer),
         Ok(header.to_frame()),
@@ -153,6 +158,11 @@ fn decode_all(bytes: &[u8]) {
         && let Some(stamps) = best(&[stamps])
     {
         let _ = (stamps.offset(), stamps.bound(), drift(stamps, stamps));
+    }
+    match Record::parse(bytes) {
+        Ok((_, Record::Chunk(chunk))) => drop(chunk.columns()),
+        Ok((_, Record::Schema { schema, .. })) => drop(schema.check()),
+        _ => {}
     }
     let _ = RecordHeader::parse(bytes);
     if let Ok(chunk) = read_chunk(bytes) {

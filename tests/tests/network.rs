@@ -325,6 +325,36 @@ fn the_board_works_on_while_the_line_is_cut_and_all_arrives_once_it_heals() {
 }
 
 #[test]
+fn a_board_whose_spool_is_full_starts_nothing_until_its_host_is_back() {
+    let mut sandbox = Sandbox::new();
+    // Any repeat that waits is too much.
+    sandbox.env("EDGEDYNO_AGENT_SPOOL", "1");
+    let lab = Lab::with(sandbox);
+    lab.pair(&lab.ticket("run"), "x").ok();
+    let relay = lab.through(Weather::default(), 1);
+    let model = small_model(&lab.sandbox);
+    let plan = ["--backend", "fake", "--repeat", "4", "--warmup", "2"];
+    let plan = [&plan[..], &["--duration", "0.4s"]].concat();
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    running.wait_until("a worker", |_| lab.has_worker());
+    relay.cut(true);
+    running.wait_until("a repeat in the spool", |_| lab.spooled() > 0);
+    running.wait_until("its worker's end", |_| !lab.has_worker());
+    // Longer than an agent with room takes to start the next one.
+    let_pass(Duration::from_secs(2));
+    assert!(!lab.has_worker());
+    assert_eq!(lab.spooled(), 1);
+    relay.cut(false);
+    let ended = running.wait().ok();
+    assert_whole(&lab.sandbox, 4);
+    assert!(
+        ended.stderr.contains("of results wait for their host"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn one_host_measures_at_a_time_and_others_hear_who_it_is() {
     let lab = Lab::paired("run");
     let model = small_model(&lab.sandbox);

@@ -78,7 +78,7 @@ fn a_host_that_was_stopped_past_its_lease_orders_nothing_more() {
     let lab = Lab::paired("run");
     let model = small_model(&lab.sandbox);
     let plan = ["--backend", "fake", "--warmup", "2", "--store"];
-    let first = [&plan[..], &["a", "--repeat", "60", "--duration", "0.02s"]].concat();
+    let first = [&plan[..], &["a", "--repeat", "12", "--duration", "0.1s"]].concat();
     let mut first = lab.sandbox.start_edgedyno(line(&model, &first));
     first.wait_until("a worker", |_| lab.has_worker());
     first.signal(Signal::SIGSTOP);
@@ -104,7 +104,7 @@ fn a_host_that_was_stopped_past_its_lease_orders_nothing_more() {
     assert_eq!(repeats(&lab, "b"), complete(4));
     let resume = ["run", "--resume", "last", "--store", "a"];
     lab.sandbox.edgedyno(resume).ok();
-    assert_eq!(repeats(&lab, "a"), complete(60));
+    assert_eq!(repeats(&lab, "a"), complete(12));
     assert_eq!(lease_epoch(&lab), 3);
 }
 

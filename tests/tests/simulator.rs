@@ -4,8 +4,9 @@
 //! Only three things are made up: the clocks, the line (bytes pass until it is cut, at any byte), and the
 //! worker (a repeat is a pause and a handful of trials). An agent dies at any point between two steps, a host
 //! at any point where it waits. Full disks are real ones, small file systems in memory, which only root can
-//! make. `EDGEDYNO_SIMULATE=FIRST..LAST` runs other seeds than those of every test
-//! run, `EDGEDYNO_SIMULATE_MINUTES` another length:
+//! make. `EDGEDYNO_SIMULATE=FIRST..LAST` runs other seeds than those of every test run,
+//! `EDGEDYNO_SIMULATE_MINUTES` another length, `EDGEDYNO_SIMULATE_THREADS` fewer at once than there are
+//! processors:
 //!
 //! ```sh
 //! EDGEDYNO_SIMULATE=0..10000 EDGEDYNO_SIMULATE_MINUTES=60 cargo test --release -p edgedyno-tests --test simulator
@@ -17,6 +18,8 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use edgedyno::board::link::{Greeted, Link, LinkError};
@@ -67,11 +70,11 @@ const SEEDS: Range<u64> = 0..50;
 const SEEDS_STRICT: Range<u64> = 0..500;
 const MINUTES: u64 = 10;
 
-/// What every host plans.
+/// What every host plans: so many cases, and so many repeats of each for every ten minutes that a seed lasts.
 const CASES: u32 = 2;
 const REPEATS: u32 = 8;
 
-/// A trial takes up to this long, so that the plans fill the time.
+/// A trial takes up to this long, so that the plans of two hosts and what goes wrong fill the time.
 const TRIAL: Duration = Duration::from_secs(8);
 
 /// Columns of a trial: role, start, end, status.
@@ -132,6 +135,8 @@ struct Wire {
 /// One board and the line to it.
 struct World {
     dice: Dice,
+    /// Repeats of each case that a host plans.
+    repeats: u32,
     folder: PathBuf,
     began: Instant,
     daemon: RefCell<Option<Rc<Daemon>>>,
@@ -154,12 +159,13 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, folder: &Path) -> Rc<Self> {
+    fn new(seed: u64, minutes: u64, folder: &Path) -> Rc<Self> {
         let dice = Dice::new(seed);
         let hosts = 1 + dice.roll(3);
         let disk = |name: &str, size| SmallDisk::new(&folder.join(name), size);
         Rc::new(Self {
             dice,
+            repeats: (REPEATS * minutes as u32).div_ceil(10),
             wall: Rc::new(Cell::new(1_790_000_000_000_000_000)),
             state: disk("state", "1m"),
             stores: (0..hosts)
@@ -378,6 +384,7 @@ impl World {
         {
             self.wait_for_room(daemon).await;
         }
+        self.count("repeat measured to its end");
         let is_first = self.finished.borrow_mut().insert(key.clone());
         assert!(is_first, "{key:?} was finished before, and lost since");
         if self.dies_here() {
@@ -475,7 +482,7 @@ impl World {
         if other.ask(take("one who is awake")).await.is_err() {
             return;
         }
-        let mut plan = StaticPlan::new(&RunId("late".into()), cases(), conduct());
+        let mut plan = StaticPlan::new(&RunId("late".into()), cases(), conduct(1));
         let mut progress = Progress::default();
         progress.room = 1;
         match sleeper.ask(Request::Submit(plan.next(&progress))).await {
@@ -647,7 +654,7 @@ async fn host(world: Rc<World>, which: usize, steal: bool) {
             world.count("plan given up and started again");
             continue;
         };
-        let mut planner = StaticPlan::new(&run, cases(), conduct());
+        let mut planner = StaticPlan::new(&run, cases(), conduct(world.repeats));
         let mut interrupts = Interrupts::none();
         let plan = Plan {
             run: run.clone(),
@@ -677,7 +684,7 @@ fn store_of(world: &World, which: usize) -> PathBuf {
 fn begin(world: &World, which: usize) {
     let run = &RunId(format!("run{which}"));
     let store = Store::open_writing(&store_of(world, which)).unwrap();
-    let plan = StaticPlan::new(run, cases(), conduct());
+    let plan = StaticPlan::new(run, cases(), conduct(world.repeats));
     let new = NewRun {
         id: run.clone(),
         command: "run".into(),
@@ -740,9 +747,9 @@ fn cases() -> Vec<Case> {
     (1..=CASES).map(case).collect()
 }
 
-fn conduct() -> Conduct {
+fn conduct(repeats: u32) -> Conduct {
     Conduct {
-        repeats: REPEATS,
+        repeats,
         rules: Rules {
             warmup: WarmupRule {
                 min_trials: 0,
@@ -796,7 +803,7 @@ fn check(world: &World, hosts: usize) {
             }
             assert_eq!(
                 attempts.len(),
-                REPEATS as usize,
+                world.repeats as usize,
                 "a repeat is missing: {attempts:?}"
             );
             for (repeat, all) in &attempts {
@@ -841,6 +848,26 @@ fn check(world: &World, hosts: usize) {
     assert_eq!(left, 0, "something waits that every host has stored");
 }
 
+thread_local! {
+    /// The first panic of this thread since a seed began. A task that panics ends alone: what runs beside it
+    /// goes on, and whoever started it may have let go of it.
+    static VIOLATION: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps panics of tasks for [`simulate`], besides printing them.
+fn remember_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            print(info);
+            VIOLATION.with_borrow_mut(|first| {
+                first.get_or_insert_with(|| info.to_string());
+            });
+        }));
+    });
+}
+
 /// Runs one seed; says which faults it met.
 fn simulate(seed: u64, minutes: u64) -> BTreeMap<&'static str, u64> {
     let memory = Path::new("/dev/shm");
@@ -860,7 +887,7 @@ fn simulate(seed: u64, minutes: u64) -> BTreeMap<&'static str, u64> {
         .unwrap();
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        let world = World::new(seed, folder.path());
+        let world = World::new(seed, minutes, folder.path());
         let count = world.stores.len();
         (0..count).for_each(|which| begin(&world, which));
         world.boot().unwrap();
@@ -873,6 +900,8 @@ fn simulate(seed: u64, minutes: u64) -> BTreeMap<&'static str, u64> {
         keeper.abort();
         world.kill();
         check(&world, count);
+        let violation = VIOLATION.take();
+        assert!(violation.is_none(), "{}", violation.unwrap_or_default());
         world.faults.take()
     })
 }
@@ -889,20 +918,33 @@ fn seeds() -> Range<u64> {
 fn simulate_all(
     seeds: impl Iterator<Item = u64>,
     minutes: u64,
+    is_over: &AtomicBool,
 ) -> Result<BTreeMap<&'static str, u64>, (u64, String)> {
     let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
+    remember_panics();
     for seed in seeds {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        VIOLATION.take();
         let run = std::panic::AssertUnwindSafe(|| simulate(seed, minutes));
-        let faults = std::panic::catch_unwind(run).map_err(|why| {
-            let text = why.downcast_ref::<String>().cloned();
-            let plain = why.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            (seed, text.or(plain).unwrap_or_default())
+        let faults = std::panic::catch_unwind(run).map_err(|_| {
+            is_over.store(true, Ordering::Relaxed);
+            // The first of them: what followed it may only follow from it.
+            (seed, VIOLATION.take().unwrap_or_default())
         })?;
         for (fault, count) in faults {
             *all.entry(fault).or_default() += count;
         }
     }
     Ok(all)
+}
+
+/// As many seeds at once as there are processors, or fewer where a campaign is to leave some.
+fn shares() -> usize {
+    let asked = std::env::var("EDGEDYNO_SIMULATE_THREADS").ok();
+    let asked = asked.and_then(|text| text.parse().ok());
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[test]
@@ -912,15 +954,20 @@ fn nothing_is_lost_or_doubled_and_no_epoch_has_two_owners() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(MINUTES);
     let range = seeds();
-    let shares = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = (0..shares).map(|share| {
-        let seeds = range.clone().skip(share).step_by(shares);
-        std::thread::spawn(move || simulate_all(seeds, minutes))
+    let shares = shares();
+    let is_over = &AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        let threads = (0..shares).map(|share| {
+            let seeds = range.clone().skip(share).step_by(shares);
+            scope.spawn(move || simulate_all(seeds, minutes, is_over))
+        });
+        let threads: Vec<_> = threads.collect();
+        let ended = threads.into_iter().map(|thread| thread.join().unwrap());
+        ended.collect::<Vec<_>>()
     });
-    let threads: Vec<_> = threads.collect();
     let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for thread in threads {
-        match thread.join().unwrap() {
+    for share in ended {
+        match share {
             Ok(faults) => {
                 for (fault, count) in faults {
                     *all.entry(fault).or_default() += count;

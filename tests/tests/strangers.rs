@@ -116,7 +116,9 @@ fn who_does_not_speak_is_not_waited_for() {
     let agent = Agent::new();
     let host = Identity::generate().unwrap();
     agent.know(&host);
+    let known = agent.board(host.clone());
     block_on(async {
+        let mut link = known.connect(StoreId::NONE).await.unwrap();
         let connect = async || {
             let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
             let crypto = tls::client(&host, Pin::Key(agent.key), Purpose::Session).unwrap();
@@ -133,10 +135,18 @@ fn who_does_not_speak_is_not_waited_for() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         };
-        timeout(LIMIT, silent.closed())
-            .await
-            .expect("the silent one is let go");
-        timeout(LIMIT, drip).await.expect("the slow one is let go");
+        // A host that works is answered meanwhile.
+        let work = async {
+            for _ in 0..20 {
+                let asked = link.ask(edgedyno_shared::wire::request::Request::Queue);
+                timeout(LIMIT, asked).await.expect("an answer").unwrap();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let (dripped, (), silent) =
+            tokio::join!(timeout(LIMIT, drip), work, timeout(LIMIT, silent.closed()));
+        dripped.expect("the slow one is let go");
+        silent.expect("the silent one is let go");
         let (_long_end, long) = connect().await;
         let (mut send, _receive) = long.open_bi().await.unwrap();
         // A frame of 5 KiB where 4 are allowed.
@@ -146,6 +156,34 @@ fn who_does_not_speak_is_not_waited_for() {
             .await
             .expect("the long one is let go");
     });
+}
+
+#[test]
+fn keys_in_each_others_place_open_nothing() {
+    let (one, other) = (Agent::new(), Agent::new());
+    let host = Identity::generate().unwrap();
+    one.know(&host);
+    other.know(&host);
+    let connect = |address, key, host| {
+        let board = Quic::new("x", vec![address], key, host);
+        block_on(board.connect(StoreId::NONE)).map(drop)
+    };
+    for (agent, key) in [(&one, other.key), (&other, one.key)] {
+        let refused = connect(agent.address, key, host.clone());
+        assert!(
+            matches!(refused, Err(ConnectError::WrongKey { .. })),
+            "{refused:?}"
+        );
+    }
+    // Nor is a board's own key one of a host.
+    let own = one.sandbox.state().join("identity/agent.key");
+    let own = Identity::from_pkcs8(std::fs::read(own).unwrap()).unwrap();
+    let refused = connect(one.address, one.key, own);
+    assert!(
+        matches!(refused, Err(ConnectError::NotKnown { .. })),
+        "{refused:?}"
+    );
+    connect(one.address, one.key, host).unwrap();
 }
 
 /// First packets of handshakes that nobody means to finish, each of another connection: what a client sends

@@ -107,6 +107,23 @@ impl Blobs {
         }
     }
 
+    /// Ends what an agent that died behind the last byte of a file left to be done, since its host has
+    /// nothing to send any more: such a file is checked, and thrown away when it is wrong. An empty one is
+    /// whole from the beginning.
+    fn finish_parts(&self, offer: &ContentOffer) {
+        for file in &offer.files {
+            if !self.whole(&file.sha256).exists() && self.have(file) >= file.bytes {
+                let nothing = Upload {
+                    sha256: file.sha256,
+                    offset: file.bytes,
+                    bytes: Vec::new(),
+                };
+                // What was wrong is gone, and is asked for anew.
+                let _ = self.piece_of(BTreeSet::from([file.bytes]), nothing).put();
+            }
+        }
+    }
+
     /// Takes an offer on: says how much of each file is there, and makes room for the rest by forgetting
     /// what was used longest ago and nobody relies on (`in_use` besides what is pinned).
     ///
@@ -125,6 +142,7 @@ impl Blobs {
                 "`{own}` is the name of the content's own file here"
             )));
         }
+        self.finish_parts(offer);
         let have: Vec<u64> = offer.files.iter().map(|file| self.have(file)).collect();
         let missing = offer.files.iter().zip(&have);
         let missing = missing.map(|(file, have)| file.bytes.saturating_sub(*have));
@@ -250,21 +268,27 @@ impl Blobs {
     pub fn piece(&self, upload: Upload) -> Result<Piece, Failure> {
         let refuse = |why: &str| Failure::new(FailureCode::Protocol, why);
         let files = self.known.values().flat_map(|known| &known.offer.files);
-        let Some(file) = files.into_iter().find(|file| file.sha256 == upload.sha256) else {
+        let files = files.filter(|file| file.sha256 == upload.sha256);
+        let lengths: BTreeSet<u64> = files.map(|file| file.bytes).collect();
+        let Some(longest) = lengths.last() else {
             return Err(refuse("these bytes belong to no content that was offered"));
         };
         let end = upload.offset.checked_add(upload.bytes.len() as u64);
-        if upload.bytes.len() > UPLOAD_BYTES || end.is_none_or(|end| end > file.bytes) {
+        if upload.bytes.len() > UPLOAD_BYTES || end.is_none_or(|end| end > *longest) {
             return Err(refuse(
                 "these bytes are more than the file was said to have",
             ));
         }
-        Ok(Piece {
-            whole: self.whole(&file.sha256),
-            part: self.part(&file.sha256),
-            bytes: file.bytes,
+        Ok(self.piece_of(lengths, upload))
+    }
+
+    fn piece_of(&self, lengths: BTreeSet<u64>, upload: Upload) -> Piece {
+        Piece {
+            whole: self.whole(&upload.sha256),
+            part: self.part(&upload.sha256),
+            lengths,
             upload,
-        })
+        }
     }
 
     /// Puts the contents together that have all their files now.
@@ -357,6 +381,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
 fn storage(why: &io::Error) -> Failure {
     let text = format!("the agent's store of contents cannot be written: {why}");
     Failure::new(FailureCode::StorageFull, text)
+        .hint("see that the agent's state folder can be written and its disk has room")
 }
 
 /// Bytes to be put behind what is there; done on the thread for files, one after the other.
@@ -364,8 +389,8 @@ fn storage(why: &io::Error) -> Failure {
 pub struct Piece {
     whole: PathBuf,
     part: PathBuf,
-    /// Length of the whole file.
-    bytes: u64,
+    /// Lengths that the whole file is said to have: one, unless a host lies.
+    lengths: BTreeSet<u64>,
     upload: Upload,
 }
 
@@ -377,21 +402,26 @@ impl Piece {
     /// Appends the bytes where they belong, and checks the hash once all are there. Returns how many there
     /// are; bytes that are there already, or not yet due, change nothing.
     pub fn put(self) -> Result<u64, Failure> {
-        if self.whole.exists() {
-            return Ok(self.bytes);
+        if let Ok(found) = fs::metadata(&self.whole) {
+            return Ok(found.len());
         }
         let have = self.append().map_err(|why| storage(&why))?;
-        if have < self.bytes {
+        let longest = self.lengths.last().copied().unwrap_or(0);
+        if have < longest && !self.lengths.contains(&have) {
             return Ok(have);
         }
         let found = hash_of(&self.part).map_err(|why| storage(&why))?;
+        // Who says that a file is shorter than it is keeps nobody else from sending the rest.
+        if found != self.upload.sha256 && have < longest {
+            return Ok(have);
+        }
         if found != self.upload.sha256 {
             disk::remove(&self.part).map_err(|why| storage(&why))?;
             let detail = format!("the bytes of {} have the hash {found}", self.upload.sha256);
             return Err(Failure::new(FailureCode::Protocol, detail).hint("start the run again"));
         }
         self.finish().map_err(|why| storage(&why))?;
-        Ok(self.bytes)
+        Ok(have)
     }
 
     fn append(&self) -> io::Result<u64> {
@@ -493,6 +523,55 @@ mod tests {
         assert_eq!(fs::read(&found[0]).unwrap(), whole);
         assert!(found[0].ends_with("content.onnx"), "{found:?}");
         assert_eq!(blobs.offer(&content, &none()), Ok(vec![10]));
+    }
+
+    #[test]
+    fn an_agent_that_died_behind_the_last_byte_finishes_the_file_when_it_is_offered_again() {
+        for (left, expected) in [(b"0123456789".as_slice(), 10), (b"012345678x", 0)] {
+            let (state, mut blobs) = open();
+            let whole = b"0123456789".as_slice();
+            let content = offer(vec![file("m.onnx", whole)]);
+            blobs.offer(&content, &none()).unwrap();
+            // Every byte was written, and nothing checked yet.
+            fs::write(blobs.part(&sha256(whole)), left).unwrap();
+            let mut blobs = Blobs::open(state.path()).unwrap();
+            assert_eq!(blobs.offer(&content, &none()), Ok(vec![expected]));
+            put(
+                &blobs,
+                whole,
+                expected as usize,
+                &whole[expected as usize..],
+            )
+            .unwrap();
+            let found = blobs.find_all(&content.sha256).unwrap();
+            assert_eq!(fs::read(&found[0]).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn an_empty_file_of_a_bundle_needs_no_byte() {
+        let (_state, mut blobs) = open();
+        let content = offer(vec![file("m.onnx", b"m"), file("empty.bin", b"")]);
+        assert_eq!(blobs.offer(&content, &none()), Ok(vec![0, 0]));
+        put(&blobs, b"m", 0, b"m").unwrap();
+        let found = blobs.find_all(&content.sha256).unwrap();
+        assert_eq!(fs::read(&found[1]).unwrap(), b"");
+    }
+
+    #[test]
+    fn who_lies_about_a_length_keeps_nobody_from_sending_the_file() {
+        for lie in [1, 3, 1 << 20] {
+            let (_state, mut blobs) = open();
+            let mut lied = file("lie", b"whole");
+            lied.bytes = lie;
+            blobs.offer(&offer(vec![lied]), &none()).unwrap();
+            let bundle = offer(vec![file("m.onnx", b"m"), file("w.bin", b"whole")]);
+            blobs.offer(&bundle, &none()).unwrap();
+            put(&blobs, b"m", 0, b"m").unwrap();
+            assert_eq!(put(&blobs, b"whole", 0, b"who"), Ok(3));
+            assert_eq!(put(&blobs, b"whole", 3, b"le"), Ok(5));
+            assert!(blobs.find_all(&bundle.sha256).is_some(), "a lie of {lie}");
+        }
     }
 
     #[test]

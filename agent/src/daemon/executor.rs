@@ -24,7 +24,7 @@ use super::measure_lock::MeasureLock;
 use super::queue::Queued;
 use super::repeat_folder::{self, RepeatFolder};
 use super::state::{Daemon, News, Running};
-use super::{cool_down, host_clock, prepare, recover, spool};
+use super::{cool_down, host_clock, prepare, recover};
 use crate::clock::{self, Clock, Monotonic};
 use crate::sampler::{Plan, Sampling};
 use crate::worker::job::Job;
@@ -91,7 +91,7 @@ async fn wait_for_room(daemon: &Daemon, why: &io::Error) {
 /// Waits for room in the spool and for the right to measure; `None` when the queue changed meanwhile.
 async fn room_and_right(daemon: &Daemon) -> Option<MeasureLock> {
     let obstacle = match daemon.spool.load() {
-        Ok((bytes, _)) if bytes <= spool::QUOTA => match take_right(daemon) {
+        Ok((bytes, _)) if bytes <= daemon.spool.quota => match take_right(daemon) {
             Ok(Some(lock)) => return Some(lock),
             Ok(None) => {
                 let text = "another agent or user measures on this board";

@@ -40,6 +40,8 @@ struct Listening {
     id: u64,
     store: StoreId,
     ask: mpsc::Sender<Frame>,
+    /// It did not answer, and has said nothing since.
+    is_silent: bool,
 }
 
 #[derive(Debug)]
@@ -61,8 +63,25 @@ impl HostClocks {
     pub fn add(&mut self, store: StoreId, ask: mpsc::Sender<Frame>) -> u64 {
         self.last_number += 1;
         let id = self.last_number;
-        self.sessions.push(Listening { id, store, ask });
+        self.sessions.push(Listening {
+            id,
+            store,
+            ask,
+            is_silent: false,
+        });
         id
+    }
+
+    /// The host of a session said something: it can be asked again.
+    pub fn heard(&mut self, id: u64) {
+        self.set_silent(id, false);
+    }
+
+    fn set_silent(&mut self, id: u64, is_silent: bool) {
+        let mut sessions = self.sessions.iter_mut();
+        if let Some(session) = sessions.find(|session| session.id == id) {
+            session.is_silent = is_silent;
+        }
     }
 
     pub fn remove(&mut self, id: u64) {
@@ -85,10 +104,9 @@ impl HostClocks {
     }
 
     /// Who is asked for a store: the host that came last.
-    fn session(&self, store: StoreId) -> Option<(u64, mpsc::Sender<Frame>)> {
+    fn session(&self, store: StoreId) -> Option<&Listening> {
         let of_store = |session: &&Listening| session.store == store;
-        let found = self.sessions.iter().rev().find(of_store)?;
-        Some((found.id, found.ask.clone()))
+        self.sessions.iter().rev().find(of_store)
     }
 
     fn open(
@@ -119,9 +137,17 @@ impl HostClocks {
 
 /// Asks the host of a store; what comes of it belongs into the repeat.
 pub async fn exchange(daemon: &Daemon, store: StoreId, moment: ClockMoment) -> ClockExchange {
-    let found = daemon.host_clocks.borrow().session(store);
+    let found = daemon.host_clocks.borrow().session(store).map(|found| {
+        let ask = (!found.is_silent).then(|| found.ask.clone());
+        (found.id, ask)
+    });
     let Some((session, ask)) = found else {
         let result = ExchangeResult::NoHost;
+        return ClockExchange { moment, result };
+    };
+    // A host that is away would let every repeat wait.
+    let Some(ask) = ask else {
+        let result = ExchangeResult::Silent;
         return ClockExchange { moment, result };
     };
     let now = daemon.clock.now();
@@ -133,7 +159,11 @@ pub async fn exchange(daemon: &Daemon, store: StoreId, moment: ClockMoment) -> C
         Some(result) => result,
         None => rounds(daemon, &ask).await,
     };
-    daemon.host_clocks.borrow_mut().latest = Some(Latest { session, result });
+    let mut clocks = daemon.host_clocks.borrow_mut();
+    clocks.latest = Some(Latest { session, result });
+    if result == ExchangeResult::Silent {
+        clocks.set_silent(session, true);
+    }
     ClockExchange { moment, result }
 }
 
@@ -211,11 +241,27 @@ mod tests {
         let first = clocks.add(STORE, ask());
         let second = clocks.add(STORE, ask());
         clocks.add(StoreId([2; 16]), ask());
-        assert_eq!(clocks.session(STORE).unwrap().0, second);
+        assert_eq!(clocks.session(STORE).unwrap().id, second);
         clocks.remove(second);
-        assert_eq!(clocks.session(STORE).unwrap().0, first);
+        assert_eq!(clocks.session(STORE).unwrap().id, first);
         clocks.remove(first);
         assert!(clocks.session(STORE).is_none());
+    }
+
+    #[test]
+    fn a_host_that_did_not_answer_is_asked_again_once_it_says_something() {
+        let mut clocks = HostClocks::default();
+        let first = clocks.add(STORE, mpsc::channel(1).0);
+        let other = clocks.add(StoreId([2; 16]), mpsc::channel(1).0);
+        clocks.set_silent(first, true);
+        assert!(clocks.session(STORE).unwrap().is_silent);
+        clocks.heard(other);
+        assert!(clocks.session(STORE).unwrap().is_silent, "another spoke");
+        clocks.heard(first);
+        assert!(!clocks.session(STORE).unwrap().is_silent);
+        clocks.set_silent(first, true);
+        clocks.add(STORE, mpsc::channel(1).0);
+        assert!(!clocks.session(STORE).unwrap().is_silent, "it came back");
     }
 
     #[test]

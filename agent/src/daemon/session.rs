@@ -1,5 +1,6 @@
 //! One connection: hello, requests and their replies, events, and the spooled repeats of its store.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use edgedyno_shared::clocks::ClockAnswer;
 use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
 use edgedyno_shared::link::role::Role;
-use edgedyno_shared::order::RepeatOrder;
+use edgedyno_shared::order::{OrderKey, RepeatOrder};
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
@@ -159,6 +160,9 @@ impl Session {
             let Some(frame) = frame else {
                 return Ok(());
             };
+            if let Some(id) = self.listening {
+                self.daemon.host_clocks.borrow_mut().heard(id);
+            }
             self.take(frame).await?;
         }
     }
@@ -274,9 +278,9 @@ impl Session {
             Request::Submit(orders) => {
                 own_store(store)?;
                 self.holds_board(store)?;
-                Ok(Reply::Submitted(
-                    orders.into_iter().map(|o| self.submit(store, o)).collect(),
-                ))
+                let spooled = daemon.spooled(store);
+                let answers = orders.into_iter().map(|o| self.submit(store, o, &spooled));
+                Ok(Reply::Submitted(answers.collect()))
             }
             Request::Queue => Ok(Reply::Queue(daemon.entries(store))),
             Request::Cancel { run, kill } => {
@@ -413,7 +417,12 @@ impl Session {
         Err(Failure::new(FailureCode::NotPermitted, detail).hint(hint))
     }
 
-    fn submit(&self, store: StoreId, order: RepeatOrder) -> OrderAnswer {
+    fn submit(
+        &self,
+        store: StoreId,
+        order: RepeatOrder,
+        spooled: &BTreeSet<OrderKey>,
+    ) -> OrderAnswer {
         if !order.key.run.is_well_formed() {
             let failure = Failure::new(FailureCode::Protocol, "run id is not well formed");
             return OrderAnswer::Refused(failure);
@@ -424,7 +433,8 @@ impl Session {
         {
             return OrderAnswer::Refused(failure);
         }
-        if self.daemon.knows(store, &order.key) {
+        let is_queued = self.daemon.queue.borrow().contains(store, &order.key);
+        if is_queued || spooled.contains(&order.key) {
             return OrderAnswer::Known;
         }
         if self.daemon.retiring.get() {
@@ -604,27 +614,37 @@ async fn send_sealed(
     out: &mpsc::Sender<Frame>,
     sent: &mut Option<u64>,
 ) -> Result<(), ()> {
-    let waiting = daemon.spool.waiting(store).unwrap_or_default();
-    for segment in waiting {
-        if sent.is_some_and(|last| segment.number <= last) {
+    let numbers = daemon.spool.numbers(store).unwrap_or_else(|why| {
+        tracing::error!("what waits for store {store} cannot be looked for: {why}");
+        Vec::new()
+    });
+    for number in numbers {
+        if sent.is_some_and(|last| number <= last) {
             continue;
         }
-        let Ok(frames) = daemon.spool.frames(store, segment.number) else {
+        let frames = match daemon.spool.frames(store, number) {
+            Ok(frames) => frames,
             // Another session of the same store acknowledged it meanwhile.
-            continue;
+            Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
+            Err(why) => {
+                repair(daemon, store, number, &why);
+                return Err(());
+            }
         };
         for frame in frames {
-            let frame = frame.map_err(|why| {
-                tracing::error!("segment {} of store {store}: {why}", segment.number);
-                // Half a segment was sent: the session ends, so that the host throws it away, and comes
-                // back for what could be saved.
-                if let Err(why) = daemon.spool.repair(store, segment.number) {
-                    tracing::error!("it cannot be repaired: {why}");
-                }
-            })?;
+            let frame = frame.map_err(|why| repair(daemon, store, number, &why))?;
             out.send(frame).await.map_err(drop)?;
         }
-        *sent = Some(segment.number);
+        *sent = Some(number);
     }
     Ok(())
+}
+
+/// A segment that cannot be read to its end: perhaps half of it was sent. The session ends then, so that the
+/// host throws that away, and comes back for what could be saved.
+fn repair(daemon: &Daemon, store: StoreId, number: u64, why: &io::Error) {
+    tracing::error!("segment {number} of store {store}: {why}");
+    if let Err(why) = daemon.spool.repair(store, number) {
+        tracing::error!("it cannot be repaired: {why}");
+    }
 }

@@ -23,13 +23,17 @@ use super::spool_file::{self, MAGIC};
 use crate::clock::{self, Clock, Monotonic};
 use crate::disk;
 
-/// More unacknowledged bytes than this, and no new repeat starts.
-pub const QUOTA: u64 = 1 << 30;
+/// Unacknowledged bytes beyond which no new repeat starts, in place of the default.
+pub const QUOTA_VARIABLE: &str = "EDGEDYNO_AGENT_SPOOL";
+
+const QUOTA: u64 = 1 << 30;
 
 /// The spool folder.
 #[derive(Debug, Clone)]
 pub struct Spool {
     root: PathBuf,
+    /// More unacknowledged bytes than this, and no new repeat starts.
+    pub quota: u64,
 }
 
 /// A finished repeat that waits for its host.
@@ -41,8 +45,11 @@ pub struct Waiting {
 
 impl Spool {
     pub fn new(state: &Path) -> Self {
+        let quota = std::env::var(QUOTA_VARIABLE).ok();
+        let quota = quota.and_then(|text| text.trim().parse().ok());
         Self {
             root: state.join("spool"),
+            quota: quota.unwrap_or(QUOTA),
         }
     }
 
@@ -93,7 +100,11 @@ impl Spool {
     fn next_number(&self, place: &Path) -> io::Result<u64> {
         let counter = place.join("next");
         let stored = match fs::read_to_string(&counter) {
-            Ok(text) => text.trim().parse().unwrap_or(0),
+            // One that a disk damaged goes on beyond all that it can have been.
+            Ok(text) => text
+                .trim()
+                .parse()
+                .unwrap_or_else(|_| clock::wall_unix_ns().unsigned_abs()),
             Err(why) if why.kind() == io::ErrorKind::NotFound => 0,
             Err(why) => return Err(why),
         };
@@ -107,11 +118,16 @@ impl Spool {
 
     /// Repeats of a store that wait, in order. A file whose header cannot be read is left out.
     pub fn waiting(&self, store: StoreId) -> io::Result<Vec<Waiting>> {
-        let names = disk::names(&self.folder(store), ".seg")?;
-        let numbers = names.iter().filter_map(|name| number_of(name));
+        let numbers = self.numbers(store)?.into_iter();
         Ok(numbers
             .filter_map(|number| self.waiting_one(store, number).ok())
             .collect())
+    }
+
+    /// Numbers of the segments of a store, in order, whatever is in them.
+    pub fn numbers(&self, store: StoreId) -> io::Result<Vec<u64>> {
+        let names = disk::names(&self.folder(store), ".seg")?;
+        Ok(names.iter().filter_map(|name| number_of(name)).collect())
     }
 
     fn waiting_one(&self, store: StoreId, number: u64) -> io::Result<Waiting> {
@@ -208,8 +224,7 @@ impl Spool {
             let Ok(store) = name.parse() else {
                 continue;
             };
-            let numbers = disk::names(&folder, ".seg")?;
-            for number in numbers.iter().filter_map(|name| number_of(name)) {
+            for number in self.numbers(store)? {
                 if !self.is_whole(store, number) {
                     self.repair(store, number)?;
                     repaired += 1;
@@ -407,5 +422,10 @@ mod tests {
             assert_eq!(spool.load().unwrap(), (0, 0));
         }
         assert_eq!(spool.waiting(StoreId([8; 16])).unwrap(), []);
+        // A session that has sent number 2 would never look at a 0 again.
+        fs::write(spool.folder(STORE).join("next"), "\u{1}").unwrap();
+        let beyond = sealed_repeat(base.path(), &spool, 3);
+        assert!(beyond > 2, "{beyond}");
+        assert_eq!(sealed_repeat(base.path(), &spool, 4), beyond + 1);
     }
 }

@@ -106,13 +106,10 @@ impl Daemon {
         }
     }
 
-    /// Whether a key is queued, running or spooled.
-    pub fn knows(&self, store: StoreId, key: &OrderKey) -> bool {
-        self.queue.borrow().contains(store, key)
-            || self
-                .spool
-                .waiting(store)
-                .is_ok_and(|waiting| waiting.iter().any(|w| w.key == *key))
+    /// Keys of a store that are finished and wait for their host.
+    pub fn spooled(&self, store: StoreId) -> BTreeSet<OrderKey> {
+        let waiting = self.spool.waiting(store).unwrap_or_default();
+        waiting.into_iter().map(|waiting| waiting.key).collect()
     }
 
     /// Everything of a store, in the order it will reach or has reached the end.

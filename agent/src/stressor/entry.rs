@@ -24,8 +24,9 @@ use crate::clock::{self, Clock, Monotonic};
 /// Between two entries on the board.
 const PUBLISH_PERIOD: Nanos = Nanos::from_millis(1);
 
-/// Pieces of work between two looks at the clock, at full effort.
-const PIECES: u32 = 8;
+/// Work between two looks at the clock that paces. A thread's CPU time is a system call, up to a microsecond
+/// where machines are virtual: looked at after each piece it would cost as much as a copy within the caches.
+const TURN: Nanos = Nanos(40_000);
 
 /// Turns of an idle loop between two looks at the clock.
 const TURNS: u32 = 32;
@@ -230,16 +231,14 @@ impl Thread<'_> {
         let mut published = self.publish(done);
         while !self.gate.is_over() {
             if order.effort == Effort::Full {
-                for _ in 0..PIECES {
-                    done += work.step()?;
-                }
+                done += turn(work)?;
             } else {
                 let paced = now();
                 let due = pace.due(done, paced);
                 if due > paced {
                     rest(order.throttle, due - paced);
                 } else {
-                    done += work.step()?;
+                    done += turn(work)?;
                 }
             }
             let at = Monotonic.now();
@@ -264,6 +263,16 @@ impl Thread<'_> {
         self.writer.publish(self.at, &count);
         count.at
     }
+}
+
+/// Pieces for [`TURN`], at least one; how much was done.
+fn turn(work: &mut dyn Work) -> io::Result<u64> {
+    let end = Monotonic.now() + TURN;
+    let mut done = work.step()?;
+    while Monotonic.now() < end {
+        done += work.step()?;
+    }
+    Ok(done)
 }
 
 fn rest(throttle: Throttle, span: Nanos) {

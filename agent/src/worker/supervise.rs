@@ -130,17 +130,22 @@ pub async fn supervise(
         Some(_) => group.finish(),
         None => group.kill(),
     }
+    // A worker's end can be seen before its last words, one of which may be the end of the window.
+    let rest = async {
+        while let Some(message) = messages.recv().await {
+            // Nobody awaits a load any more.
+            if !matches!(message, Message::AwaitsLoad) {
+                follow(&message, &mut load, order, around, &mut watched);
+            }
+            watched.hear(message, around.folder);
+        }
+    };
+    let _ = timeout(LAST_WORDS, rest).await;
     if let Some(load) = load {
         for record in load.end().await {
             watched.keep(around.folder.log(&record));
         }
     }
-    let rest = async {
-        while let Some(message) = messages.recv().await {
-            watched.hear(message, around.folder);
-        }
-    };
-    let _ = timeout(LAST_WORDS, rest).await;
     watched.look(around.on_progress);
     streams.settle().await;
     watched.close(around.folder, status, &streams.stdout(), &streams.stderr());

@@ -24,6 +24,9 @@ use crate::clock;
 /// An agent that says nothing to a hello for this long is none.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// An agent that takes nothing for this long is dead, or stopped: it reads on whatever it does.
+const SEND_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 120 });
+
 /// Frames read ahead of the driver: more would be memory without use.
 const READ_AHEAD: usize = 8;
 
@@ -204,7 +207,8 @@ impl Link {
     /// Ends the session so that the other side hears of it.
     pub async fn leave(mut self) {
         // A carrier that cannot be closed is closed all the same.
-        let _ = self.write.lock().await.shutdown().await;
+        let closed = async { self.write.lock().await.shutdown().await };
+        let _ = timeout(SEND_TIMEOUT, closed).await;
         if let Some(farewell) = self.farewell.take() {
             farewell.await;
         }
@@ -214,7 +218,9 @@ impl Link {
     pub async fn send(&mut self, request: Request) -> Result<u64, LinkError> {
         self.last += 1;
         let frame = Frame::encode(kind::REQUEST, &(self.last, request))?;
-        send_frame(&mut *self.write.lock().await, &frame).await?;
+        let sent = async { send_frame(&mut *self.write.lock().await, &frame).await };
+        let sent = timeout(SEND_TIMEOUT, sent).await;
+        sent.map_err(|_| LinkError::Silent)??;
         Ok(self.last)
     }
 
@@ -415,6 +421,19 @@ mod tests {
             );
             serve.await.unwrap();
             assert!(matches!(link.next().await, Err(LinkError::Closed)));
+        });
+    }
+
+    #[test]
+    fn an_agent_that_takes_nothing_is_given_up() {
+        block_on(async {
+            let (mut link, _agent) = linked().await;
+            let large = Request::Upload(edgedyno_shared::wire::request::Upload {
+                sha256: Sha256([1; 32]),
+                offset: 0,
+                bytes: vec![0; 1 << 18],
+            });
+            assert!(matches!(link.send(large).await, Err(LinkError::Silent)));
         });
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Delivery {
     pub(super) failure: Option<(Stage, Failure)>,
     /// False when the store has no such run any more.
     pub(super) wanted: bool,
+    /// The store had a repeat of that key before, and this one is not what counts.
+    pub(super) was_stored: bool,
 }
 
 /// Reads records up to the last and commits them; anything else that comes meanwhile is put aside.
@@ -67,8 +69,11 @@ pub(super) async fn take(
             break last;
         }
     };
-    if let Some(Err(why)) = segment.map(Segment::commit) {
-        unusable = refusal(why)?;
+    let mut was_stored = false;
+    match segment.map(Segment::commit) {
+        Some(Ok(committed)) => was_stored = !committed.stored,
+        Some(Err(why)) => unusable = refusal(why)?,
+        None => {}
     }
     if let Some(why) = unusable {
         return not_stored(store, header, &why);
@@ -79,6 +84,7 @@ pub(super) async fn take(
         how,
         failure,
         wanted,
+        was_stored,
     })
 }
 
@@ -105,6 +111,7 @@ fn not_stored(store: &Store, header: &SegmentHeader, why: &str) -> Result<Delive
         how: Ended::Failed,
         failure: Some((Stage::Teardown, failure)),
         wanted,
+        was_stored: false,
     })
 }
 

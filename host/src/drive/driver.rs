@@ -143,6 +143,8 @@ impl<'a, B: Board> Driver<'a, B> {
                     return Err(DriveError::Content { path, source });
                 }
                 Err(Stop::Away) => {}
+                // Asked for anew, which says who has it where somebody else does.
+                Err(Stop::Lapsed(why)) => self.wait_after(why.into()).await?,
                 Err(Stop::Lost(why)) => self.wait_after(why).await?,
             }
             if self.wishes > 1 {

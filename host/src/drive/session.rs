@@ -47,6 +47,8 @@ const SILENCE_AT_THE_END: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) enum Stop {
     Lost(LinkError),
+    /// The board became free while this host was silent, and does not take its orders any more.
+    Lapsed(Failure),
     /// The board cannot be reached; it was waited for already.
     Away,
     Store(StoreError),
@@ -300,7 +302,10 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         loop {
             match self.next().await? {
                 Next::Link(LinkEvent::Reply { number, answer }) if number == asked => {
-                    return answer.map_err(Stop::Agent);
+                    return answer.map_err(|why| match why.code {
+                        FailureCode::LeaseLost => Stop::Lapsed(why),
+                        _ => Stop::Agent(why),
+                    });
                 }
                 Next::Link(event) => self.handle(event).await?,
                 Next::Nudge | Next::Quiet => {}
@@ -395,7 +400,11 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         let segment = header.segment;
         let number = self.link.send(Request::Acknowledge { segment }).await?;
         self.acknowledged.insert(number);
-        if delivery.wanted {
+        if delivery.was_stored {
+            // How it ended is what the store says, not what came now: an agent that died while its host
+            // stored a repeat hands the same key over once more, as lost.
+            self.driver.recall()?;
+        } else if delivery.wanted {
             let is_ours = delivery.key.run == self.driver.plan.run;
             if is_ours && self.driver.plan.planner.needs_figures() {
                 self.driver.look_at(delivery.key.case)?;

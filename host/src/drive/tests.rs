@@ -42,6 +42,8 @@ enum Fate {
     /// Measures, and is gone before the acknowledgement arrives.
     CutBeforeAcknowledgement,
     Refuse(FailureCode),
+    /// Refuses all orders of the request: the board is not this host's any more.
+    Lapse,
     /// Runs until it is cancelled.
     Endless,
 }
@@ -175,6 +177,11 @@ async fn run(
     if let Fate::Refuse(code) = fate {
         let answer = OrderAnswer::Refused(Failure::new(code, "refused"));
         line.reply(number, Ok(Reply::Submitted(vec![answer]))).await;
+        return Some(());
+    }
+    if fate == Fate::Lapse {
+        let lapsed = Failure::new(FailureCode::LeaseLost, "as the script says");
+        line.reply(number, Err(lapsed)).await;
         return Some(());
     }
     if fate == Fate::Forget {
@@ -363,6 +370,50 @@ fn an_acknowledgement_that_was_lost_is_given_again() {
     assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
     assert_eq!(driven.rows.len(), 2);
     assert!(board.0.borrow().spool.is_empty());
+}
+
+#[test]
+fn a_repeat_that_is_stored_is_not_lost_because_its_agent_says_so_later() {
+    let (_dir, mut store) = new_store();
+    let board = ScriptedBoard::new(&[]);
+    drive_in(&mut store, &board, 1, |_, _| {}).end.unwrap();
+    {
+        // It died behind the acknowledgement and before it forgot the repeat, and recovers it.
+        let mut agent = board.0.borrow_mut();
+        let key = agent.ran[0].clone();
+        let header = SegmentHeader {
+            schema: schema_hash(),
+            store: store.id(),
+            boot: BootId(2),
+            segment: 9,
+            key,
+        };
+        let restarted = Failure::new(FailureCode::AgentRestarted, "as the script says");
+        let lost = Outcome::Failed {
+            stage: edgedyno_shared::repeat::Stage::Measure,
+            failure: restarted,
+        };
+        agent.last_segment = 9;
+        agent.spool.insert(9, header);
+        agent.endings.insert(9, lost);
+    }
+    let driven = drive_in(&mut store, &board, 2, |_, _| {});
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(board.ran(), [(0, 0), (1, 0)], "no second attempt");
+    assert_eq!(
+        driven.rows.iter().map(|(_, how)| *how).collect::<Vec<_>>(),
+        [OutcomeKind::Complete; 2]
+    );
+    assert!(board.0.borrow().spool.is_empty());
+}
+
+#[test]
+fn a_board_that_became_free_meanwhile_is_taken_again() {
+    let board = ScriptedBoard::new(&[Fate::Measure, Fate::Lapse]);
+    let driven = drive(&board, 2);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(driven.rows.len(), 2);
+    assert_eq!(board.0.borrow().connections, 2);
 }
 
 #[test]

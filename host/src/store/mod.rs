@@ -28,7 +28,7 @@ pub use error::{ErrorClass, StoreError};
 pub use open::Store;
 pub use place::FOLDER;
 pub use reader::RepeatRow;
-pub use runs::{NewCase, NewRun};
+pub use runs::{FirstRows, NewCase, NewRun};
 pub use segment::{Committed, Received, Segment};
 
 /// What a store call gives back.

@@ -36,12 +36,38 @@ pub struct NewCase<'a> {
     pub rules: RulesRow,
 }
 
+/// What a run has from its first moment on.
+#[derive(Debug, Default)]
+pub struct FirstRows<'a> {
+    pub cases: Vec<NewCase<'a>>,
+    /// Boards, and what they say of themselves.
+    pub devices: Vec<(&'a str, &'a DeviceInfo)>,
+    pub findings: Vec<(Option<Sha256>, FindingRow)>,
+}
+
 impl Store {
+    /// Begins a run that has nothing yet.
     pub fn begin_run(&self, run: &NewRun) -> Result<()> {
+        self.begin_run_with(run, &FirstRows::default())
+    }
+
+    /// Begins a run with all of this or not at all: what a killed host leaves behind can be resumed, or was
+    /// never begun.
+    pub fn begin_run_with(&self, run: &NewRun, first: &FirstRows<'_>) -> Result<()> {
         run.tags.iter().try_for_each(|tag| check_tag(tag))?;
-        let explain = self.explain("begin a run");
         let change = self.begin()?;
-        change
+        self.insert_run(run)?;
+        self.insert_cases(&run.id, &first.cases)?;
+        for (board, info) in &first.devices {
+            self.put_device(&run.id, board, info)?;
+        }
+        self.insert_findings(&run.id, &first.findings)?;
+        change.commit().map_err(self.explain("begin a run"))
+    }
+
+    fn insert_run(&self, run: &NewRun) -> Result<()> {
+        let explain = self.explain("begin a run");
+        self.sql
             .execute(
                 "INSERT INTO runs (id, created_unix_ns, command, argv, plan, tool_version, status)
                  VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -57,30 +83,33 @@ impl Store {
             )
             .map_err(&explain)?;
         for tag in &run.tags {
-            change
+            self.sql
                 .execute(INSERT_TAG, params![tag, run.id.0])
                 .map_err(&explain)?;
         }
-        change.commit().map_err(&explain)
+        Ok(())
     }
 
     /// Adds a case; one that is there already keeps its place.
     pub fn add_case(&self, run: &RunId, new: &NewCase<'_>) -> Result<()> {
-        self.add_cases(run, std::slice::from_ref(new))
+        let change = self.begin()?;
+        self.insert_cases(run, std::slice::from_ref(new))?;
+        change.commit().map_err(self.explain("add a case"))
     }
 
-    /// Adds cases behind those that are there, all or none.
-    pub fn add_cases(&self, run: &RunId, all: &[NewCase<'_>]) -> Result<()> {
+    /// Adds cases behind those that are there; inside a transaction.
+    fn insert_cases(&self, run: &RunId, all: &[NewCase<'_>]) -> Result<()> {
         let explain = self.explain("add cases");
-        let change = self.begin()?;
-        let mut position: i64 = change
+        let mut position: i64 = self
+            .sql
             .query_row(
                 "SELECT COUNT(*) FROM cases WHERE run_id = $1",
                 [&run.0],
                 |row| row.get(0),
             )
             .map_err(&explain)?;
-        let mut insert = change
+        let mut insert = self
+            .sql
             .prepare(
                 "INSERT INTO cases (run_id, case_key, match_key, position, definition, rules)
                  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id, case_key) DO NOTHING",
@@ -99,8 +128,7 @@ impl Store {
                 .map_err(&explain)?;
             position += added as i64;
         }
-        drop(insert);
-        change.commit().map_err(&explain)
+        Ok(())
     }
 
     pub fn set_run_status(&self, run: &RunId, status: RunStatus) -> Result<()> {
@@ -145,16 +173,28 @@ impl Store {
         run: &RunId,
         findings: &[(Option<Sha256>, FindingRow)],
     ) -> Result<()> {
-        let explain = self.explain("keep findings");
         let change = self.begin()?;
-        let first: i64 = change
+        self.insert_findings(run, findings)?;
+        change.commit().map_err(self.explain("keep findings"))
+    }
+
+    /// [`Self::put_findings`] inside a transaction.
+    fn insert_findings(
+        &self,
+        run: &RunId,
+        findings: &[(Option<Sha256>, FindingRow)],
+    ) -> Result<()> {
+        let explain = self.explain("keep findings");
+        let first: i64 = self
+            .sql
             .query_row(
                 "SELECT COALESCE(MAX(number) + 1, 0) FROM findings WHERE run_id = $1",
                 [&run.0],
                 |row| row.get(0),
             )
             .map_err(&explain)?;
-        let mut insert = change
+        let mut insert = self
+            .sql
             .prepare(
                 "INSERT INTO findings (run_id, number, case_key, body) VALUES ($1, $2, $3, $4)",
             )
@@ -165,8 +205,7 @@ impl Store {
                 .execute(params![run.0, number, case, json(finding)])
                 .map_err(&explain)?;
         }
-        drop(insert);
-        change.commit().map_err(&explain)
+        Ok(())
     }
 
     /// Takes away findings of these codes, which the end of a resumed run makes anew.

@@ -338,6 +338,34 @@ fn a_case_and_its_rules_can_be_ordered_again() {
 }
 
 #[test]
+fn a_run_begins_with_all_it_has_or_not_at_all() {
+    let (_dir, store) = new_store();
+    let case = case();
+    let device = sample::device();
+    let first = || FirstRows {
+        cases: vec![sample::new_case(&case)],
+        devices: vec![("local", &device)],
+        findings: Vec::new(),
+    };
+    for table in ["cases", "devices"] {
+        // Whatever keeps a later row out, a killed process or a full disk, keeps out the ones before.
+        let trap = format!(
+            "CREATE TRIGGER trap BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'trap'); END"
+        );
+        store.sql.execute_batch(&trap).unwrap();
+        assert!(store.begin_run_with(&new_run("a", 1), &first()).is_err());
+        store.sql.execute_batch("DROP TRIGGER trap").unwrap();
+        assert!(store.runs().unwrap().is_empty(), "{table}");
+        assert!(
+            store.cases(&run_id("a")).is_err() || store.cases(&run_id("a")).unwrap().is_empty()
+        );
+    }
+    store.begin_run_with(&new_run("a", 1), &first()).unwrap();
+    assert_eq!(store.cases(&run_id("a")).unwrap().len(), 1);
+    assert_eq!(store.devices(&run_id("a")).unwrap().len(), 1);
+}
+
+#[test]
 fn runs_are_found_by_id_prefix_tag_and_last() {
     let (_dir, store) = new_store();
     for (i, id) in ["abc111", "abd222", "xyz333"].iter().enumerate() {

@@ -18,7 +18,7 @@ use crate::plan::condition::Condition;
 use crate::plan::fixed::StaticPlan;
 use crate::source::Source;
 use crate::store::rows::{FindingRow, RunStatus};
-use crate::store::{NewCase, NewRun, Store};
+use crate::store::{FirstRows, NewCase, NewRun, Store};
 use crate::ui::progress::ProgressLine;
 
 /// A run to begin, or one to go on with.
@@ -83,21 +83,22 @@ fn begin(
     command: &str,
     tags: &[String],
 ) -> Result<RunId, CommandError> {
-    let id = new_run(store, command, tags, record::plan_value(prepared))?;
-    for case in &prepared.cases {
-        let new = NewCase {
-            key: case_key(case),
-            match_key: match_key(case),
-            case,
-            rules: record::rules_row(prepared),
-        };
-        store.add_case(&id, &new)?;
-    }
-    store.put_device(&id, &prepared.board, &prepared.device)?;
-    if let Some(note) = &prepared.built_in_note {
-        store.put_finding(&id, None, &built_in_finding(note))?;
-    }
-    Ok(id)
+    let cases = prepared.cases.iter().map(|case| NewCase {
+        key: case_key(case),
+        match_key: match_key(case),
+        case,
+        rules: record::rules_row(prepared),
+    });
+    let note = prepared.built_in_note.as_deref();
+    let first = FirstRows {
+        cases: cases.collect(),
+        devices: vec![(&prepared.board, &prepared.device)],
+        findings: note
+            .map(|note| (None, built_in_finding(note)))
+            .into_iter()
+            .collect(),
+    };
+    new_run(store, command, tags, record::plan_value(prepared), &first)
 }
 
 /// Only the host knows that nobody chose the built-in runtime.
@@ -153,10 +154,11 @@ pub(in crate::cmd) fn new_run(
     command: &str,
     tags: &[String],
     plan_json: serde_json::Value,
+    first: &FirstRows<'_>,
 ) -> Result<RunId, CommandError> {
     let id = new_run_id()?;
     let argv = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    store.begin_run(&NewRun {
+    let run = NewRun {
         id: id.clone(),
         command: command.into(),
         argv: argv.collect(),
@@ -164,7 +166,8 @@ pub(in crate::cmd) fn new_run(
         tags: tags.to_vec(),
         tool_version: edgedyno_shared::VERSION.into(),
         created_unix_ns: clock::unix_ns(),
-    })?;
+    };
+    store.begin_run_with(&run, first)?;
     Ok(id)
 }
 

@@ -26,7 +26,7 @@ use crate::plan::optimize::OptimizePlan;
 use crate::plan::{Planner, schedule};
 use crate::source::Source;
 use crate::store::rows::{FindingRow, RunStatus};
-use crate::store::{NewCase, Store};
+use crate::store::{FirstRows, NewCase, Store};
 use crate::ui::progress::ProgressLines;
 
 /// What became of a sweep.
@@ -101,18 +101,13 @@ fn begin(
     command: &str,
     tags: &[String],
 ) -> Result<RunId, CommandError> {
-    let id = new_run(store, command, tags, record::plan_value(prepared))?;
     let rules = record::rules_row(prepared);
-    let new = prepared.cases.iter().map(|planned| NewCase {
+    let cases = prepared.cases.iter().map(|planned| NewCase {
         key: planned.key,
         match_key: match_key(&planned.case),
         case: &planned.case,
         rules: rules.clone(),
     });
-    store.add_cases(&id, &new.collect::<Vec<_>>())?;
-    for (board, device) in &prepared.devices {
-        store.put_device(&id, board, device)?;
-    }
     let mut findings: Vec<(Option<Sha256>, FindingRow)> = Vec::new();
     findings.extend(
         prepared
@@ -121,8 +116,15 @@ fn begin(
             .map(|note| (None, built_in_finding(note))),
     );
     findings.extend(prepared.cases.iter().flat_map(aligned));
-    store.put_findings(&id, &findings)?;
-    Ok(id)
+    let devices = prepared.devices.iter();
+    let first = FirstRows {
+        cases: cases.collect(),
+        devices: devices
+            .map(|(board, device)| (board.as_str(), device))
+            .collect(),
+        findings,
+    };
+    new_run(store, command, tags, record::plan_value(prepared), &first)
 }
 
 /// What was asked for and what is measured instead, where they differ.
