@@ -258,7 +258,7 @@ mod tests {
         for (exit, meaning) in crate::exit::MEANINGS {
             out.extend([format!("| {} | {meaning} |\n", exit.code())]);
         }
-        out.push_str("\n## Commands\n\nEach has a page with its help and an example.\n\n| command | what it does |\n|---|---|\n");
+        out.push_str("\n## Commands\n\nEach has a page with its help.\n\n| command | what it does |\n|---|---|\n");
         let mut root = Cli::command();
         root.build();
         for command in root
@@ -289,24 +289,76 @@ When several hold, the first of 130, 7, 4, 2, 1, 3, 5, 6, 8 counts.
 
     /// A row of the table; a command of commands has one for each.
     fn row(command: &clap::Command, above: &str, out: &mut String) {
-        let name = format!("{above}{}", command.get_name());
-        let nested: Vec<&clap::Command> = command
-            .get_subcommands()
-            .filter(|c| c.get_name() != "help")
-            .collect();
-        if nested.is_empty() {
-            let about = command
-                .get_about()
-                .map(ToString::to_string)
-                .unwrap_or_default();
+        for (name, command) in leaves(command, above) {
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
             let file = name.replace(' ', "-");
             out.extend([format!(
                 "| [`edgedyno {name}`](commands/{file}.md) | {about} |\n"
             )]);
         }
-        nested
-            .into_iter()
-            .for_each(|command| row(command, &format!("{name} "), out));
+    }
+
+    /// Commands that have none below them, by all their words.
+    fn leaves<'a>(command: &'a clap::Command, above: &str) -> Vec<(String, &'a clap::Command)> {
+        let name = format!("{above}{}", command.get_name());
+        let below: Vec<&clap::Command> = command
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+            .collect();
+        match below.is_empty() {
+            true => vec![(name, command)],
+            false => {
+                let above = format!("{name} ");
+                let below = below.into_iter();
+                below.flat_map(|command| leaves(command, &above)).collect()
+            }
+        }
+    }
+
+    /// A page for each command, and their list in the table of contents of the book.
+    #[test]
+    fn every_command_has_a_page_and_every_page_a_command() {
+        let mut root = Cli::command().term_width(100);
+        root.build();
+        let all: Vec<(String, &clap::Command)> = root
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+            .flat_map(|command| leaves(command, ""))
+            .collect();
+        let mut list = String::new();
+        for (name, command) in &all {
+            let file = format!("commands/{}.md", name.replace(' ', "-"));
+            crate::golden::check(&format!("docs/{file}"), &command_page(name, command));
+            list.extend([format!("  - [{name}]({file})\n")]);
+        }
+        let contents = std::fs::read_to_string(crate::golden::path("docs/SUMMARY.md")).unwrap();
+        let (begin, end) = ("<!-- commands -->\n", "<!-- end of commands -->");
+        let (head, rest) = contents.split_once(begin).unwrap();
+        let (_, tail) = rest.split_once(end).unwrap();
+        let made = format!("{head}{begin}{list}{end}{tail}");
+        crate::golden::check("docs/SUMMARY.md", &made);
+        let there = std::fs::read_dir(crate::golden::path("docs/commands")).unwrap();
+        assert_eq!(
+            there.count(),
+            all.len(),
+            "docs/commands has pages of no command"
+        );
+    }
+
+    fn command_page(name: &str, command: &clap::Command) -> String {
+        let help = command
+            .clone()
+            .term_width(100)
+            .bin_name(format!("{NAME} {name}"))
+            .render_long_help()
+            .to_string();
+        let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        format!(
+            "# `edgedyno {name}`\n\n<!-- Made by `EDGEDYNO_REWRITE=1 cargo test -p edgedyno --lib`. -->\n\n\
+             ```text\n{}\n```\n",
+            help.join("\n")
+        )
     }
 
     #[test]
