@@ -33,6 +33,7 @@ fn cpu() -> u16 {
 fn stressor(name: &str, effort: Effort) -> StressOrder {
     StressOrder {
         name: name.into(),
+        method: None,
         cpus: vec![cpu()],
         effort,
         throttle: Throttle::Spin,
@@ -54,7 +55,7 @@ fn loaded(repeat: u32, stressors: Vec<StressOrder>) -> RepeatOrder {
 
 fn used(segment: &Segment) -> Vec<&StressUsed> {
     let stress = segment.records.iter().map(|record| match record {
-        Record::Stress(used) => Some(used),
+        Record::Stress(used) => Some(used.as_ref()),
         _ => None,
     });
     stress.flatten().collect()
@@ -244,6 +245,20 @@ fn what_a_board_does_not_have_is_a_row() {
     ];
     assert_eq!(failures, expected);
     assert!(segments[1].failure().1.detail.contains("CPU 1023"));
+    // A load that was refused is a row too, with the reason; one that the agent does not know is none.
+    let reasons = segments.iter().map(|segment| {
+        let used = used(segment);
+        let failure = used.first().and_then(|used| used.failure.as_ref());
+        failure.map(|failure| failure.code)
+    });
+    let reasons: Vec<Option<FailureCode>> = reasons.collect();
+    let expected = [
+        None,
+        Some(FailureCode::StressorFailed),
+        Some(FailureCode::LoadRefused),
+        None,
+    ];
+    assert_eq!(reasons, expected);
 }
 
 /// Stressors that this daemon has started.
@@ -304,4 +319,11 @@ fn a_stressor_that_is_lost_fails_the_repeat_with_what_was_measured() {
     );
     assert!(*stage >= Stage::Cold);
     assert!(segment.end().trials >= 2);
+    // What it had done until then, why it stopped and how its process ended is kept.
+    let used = used(&segment)[0];
+    assert_eq!(used.failure.as_ref(), Some(failure));
+    let exit = used.exit.as_deref().unwrap();
+    assert!(exit.contains("signal: 9"), "{exit}");
+    assert!(window(used).cpu_time > Nanos::ZERO);
+    assert_eq!(used.stopped, None);
 }

@@ -31,13 +31,15 @@ pub struct CaseView {
 pub struct RepeatView {
     pub row: RepeatRow,
     pub trials: Trials,
+    /// Trials of other models in its window, in the order of the row's tenants.
+    pub beside: Vec<Trials>,
     /// Channels over the window.
     pub telemetry: Vec<Digest>,
     /// What was unusual while the slowest trials ran.
     pub moments: Vec<Moment>,
 }
 
-/// Trials of lane 0, gathered in one pass: durations where statistics need them, else counts.
+/// Trials of one lane, gathered in one pass: durations where statistics need them, else counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trials {
     /// Durations in nanoseconds of measured trials that ended well, in the order they ran.
@@ -55,6 +57,8 @@ pub struct Trials {
     pub corrupt: u64,
     /// Trials of all roles.
     pub all: u64,
+    /// First and last start of the measured trials, and how many began.
+    began: Option<(i64, i64, u64)>,
     /// The slowest of the measured trials that ended well, the slowest first: where each stands among
     /// them, and when it ran.
     pub slowest: Vec<(u64, Span)>,
@@ -104,11 +108,15 @@ impl RunView {
         let mut repeats = Vec::new();
         for row in rows {
             let trials = Trials::read(store, &row)?;
+            let beside = beside(&row, &trials, |lane, take| {
+                store.each_chunk(&row, lane, |cells| take(cells))
+            })?;
             let (telemetry, moments) =
                 telemetry::of_repeat(&row, &trials, |channel| store.samples(&row, channel))?;
             repeats.push(RepeatView {
                 row,
                 trials,
+                beside,
                 telemetry,
                 moments,
             });
@@ -210,6 +218,7 @@ impl Trials {
             match Role::from_code(role) {
                 Some(Role::Measure) => {
                     extend(&mut self.window, span);
+                    self.begin(start_ns);
                     if ended_well {
                         self.keep_slow(span);
                         self.measured.push(end_ns - start_ns);
@@ -227,6 +236,40 @@ impl Trials {
 }
 
 impl Trials {
+    /// Takes in columns of another model's lane: trials of any role that began in this window, and durations
+    /// of those that ended in it too. One that hangs over the end ran on in the quiet behind it.
+    pub fn take_beside(&mut self, cells: &[Vec<i64>], window: Span) {
+        let [starts, ends, statuses] = [START, END, STATUS].map(|at| cells.get(at));
+        let (Some(starts), Some(ends), Some(statuses)) = (starts, ends, statuses) else {
+            return;
+        };
+        for ((&start_ns, &end_ns), &status) in starts.iter().zip(ends).zip(statuses) {
+            let is_inside = (window.start_ns..=window.end_ns).contains(&start_ns);
+            if !is_inside || status == Status::Corrupt.code() {
+                continue;
+            }
+            self.all += 1;
+            self.failed += u64::from(status == Status::Error.code());
+            self.begin(start_ns);
+            if end_ns <= window.end_ns && status == Status::Ok.code() {
+                extend(&mut self.window, Span { start_ns, end_ns });
+                self.measured.push(end_ns - start_ns);
+            }
+        }
+    }
+
+    fn begin(&mut self, start_ns: i64) {
+        let began = self.began.get_or_insert((start_ns, start_ns, 0));
+        *began = (began.0.min(start_ns), began.1.max(start_ns), began.2 + 1);
+    }
+
+    /// Trials a second by the time between their beginnings: what is cut off at the edges of a window does
+    /// not count against a rate. None with fewer than two.
+    pub fn pace_hz(&self) -> Option<f64> {
+        let (first, last, count) = self.began?;
+        (last > first).then(|| (count - 1) as f64 * 1e9 / (last - first) as f64)
+    }
+
     fn keep_slow(&mut self, span: Span) {
         let length = span.length_ns();
         let faster = |(_, kept): &(u64, Span)| kept.length_ns() < length;
@@ -241,6 +284,22 @@ impl Trials {
             self.slowest.truncate(SLOWEST);
         }
     }
+}
+
+/// Trials of every tenant of a repeat in its window; `read` hands over the chunks of a lane.
+pub(crate) fn beside<E>(
+    row: &RepeatRow,
+    trials: &Trials,
+    read: impl Fn(u16, &mut dyn FnMut(&[Vec<i64>])) -> std::result::Result<(), E>,
+) -> std::result::Result<Vec<Trials>, E> {
+    let of_lane = |lane: u16| {
+        let mut beside = Trials::default();
+        if let Some(window) = trials.window {
+            read(lane, &mut |cells| beside.take_beside(cells, window))?;
+        }
+        Ok(beside)
+    };
+    row.tenants.iter().map(|row| of_lane(row.lane)).collect()
 }
 
 impl Span {

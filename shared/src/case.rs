@@ -28,7 +28,59 @@ pub struct Case {
     pub scenario: Scenario,
     pub io: Io,
     pub condition: Condition,
+    /// What the models that the condition names are, in its order.
+    pub tenants: Vec<Tenant>,
     pub inputs: InputSpec,
+}
+
+/// Another model that runs beside the measured one, in a process and a lane of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    pub model: ModelRef,
+    pub backend: String,
+    pub runtime: Option<RuntimeRef>,
+    /// Sorted by key.
+    pub options: Vec<(String, String)>,
+    pub threads: u32,
+    pub cpus: Vec<u16>,
+    /// Trials a second, in thousandths; none lets one follow the other.
+    pub millihertz: Option<u64>,
+}
+
+impl Case {
+    /// A tenant as a case of its own on an idle board: what it is held against.
+    pub fn alone(&self, tenant: &Tenant) -> Self {
+        Self {
+            board: self.board.clone(),
+            model: tenant.model.clone(),
+            backend: tenant.backend.clone(),
+            runtime: tenant.runtime.clone(),
+            options: tenant.options.clone(),
+            parameters: Vec::new(),
+            shapes: Vec::new(),
+            batch: None,
+            threads: Threads {
+                intra: tenant.threads,
+                inter: 1,
+            },
+            cpus: Some(tenant.cpus.clone()),
+            precision: None,
+            scenario: match tenant.millihertz {
+                Some(millihertz) => Scenario::Rate { millihertz },
+                None => Scenario::Single,
+            },
+            io: self.io,
+            condition: Condition::idle(),
+            tenants: Vec::new(),
+            inputs: InputSpec {
+                source: InputSource::Generated {
+                    generator: Generator::Normal,
+                    seed: 1,
+                },
+                policy: InputPolicy::Fixed,
+            },
+        }
+    }
 }
 
 /// A model by the name shown and the content that is run.
@@ -67,6 +119,7 @@ pub enum Scenario {
     Concurrent {
         streams: u32,
     },
+    /// On a fixed grid of time; a trial that is late leaves out the points that it missed.
     Rate {
         millihertz: u64,
     },
@@ -104,7 +157,8 @@ impl Io {
     }
 }
 
-/// What else the board does meanwhile, as written: `idle`, `spin:cpu1`, `mem_copy_nt:cpu1@50%`.
+/// What else the board does meanwhile, as written: `idle`, `spin:cpu1`, `mem_copy_nt:cpu1@50%`,
+/// `model:b.onnx@10Hz:cpu3`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition(pub String);
 

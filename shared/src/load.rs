@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::case::Tenant;
+use crate::repeat::{Effective, Memory, Placement, RuntimeUsed, Stage, StageSpan};
 use crate::units::{Bytes, Nanos};
+use crate::wire::failure::Failure;
 
 /// What a stressor's work is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +16,8 @@ pub enum WorkUnit {
     Operations,
     /// It only keeps a CPU busy.
     Nothing,
+    /// A tool of somebody else's, which counts for itself and in its own currency, if at all.
+    Own,
 }
 
 /// A kind of stressor.
@@ -79,6 +84,16 @@ pub const KINDS: &[Kind] = &[
         "keeps a CPU busy with nothing: the control",
     ),
     kind("io", WorkUnit::Bytes, "writes a file past the page cache"),
+    kind(
+        "stress-ng",
+        WorkUnit::Own,
+        "the tool of that name, its stream unless another method is named",
+    ),
+    kind(
+        "stressapptest",
+        WorkUnit::Own,
+        "the tool of that name, copying memory and checking it",
+    ),
 ];
 
 const fn kind(name: &'static str, unit: WorkUnit, summary: &'static str) -> Kind {
@@ -121,6 +136,8 @@ impl Load {
 pub struct StressOrder {
     /// A name of [`KINDS`].
     pub name: String,
+    /// Which of its ways, for a tool that has several; none takes its usual one.
+    pub method: Option<String>,
     /// One thread for each.
     pub cpus: Vec<u16>,
     pub effort: Effort,
@@ -176,7 +193,32 @@ pub struct StressUsed {
     pub ready: Option<Nanos>,
     pub started: Option<Nanos>,
     pub stopped: Option<Nanos>,
+    /// Why it did not do what it was told to the end.
+    pub failure: Option<Failure>,
+    /// How its process ended, in the kernel's words; none where there was none.
+    pub exit: Option<String>,
+    /// The tool that it was.
+    pub tool: Option<ToolUsed>,
     pub threads: Vec<StressThread>,
+}
+
+/// A tool of somebody else's that was a stressor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolUsed {
+    pub path: String,
+    /// As it prints it.
+    pub version: Option<String>,
+    pub arguments: Vec<String>,
+    /// What it says it did, over all of its life; nothing where it printed none.
+    pub figures: Vec<ToolFigure>,
+}
+
+/// A figure as a tool printed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFigure {
+    pub name: String,
+    pub value: String,
+    pub unit: String,
 }
 
 /// One thread of a stressor.
@@ -201,6 +243,31 @@ pub struct StressWindow {
     pub cpu_time: Nanos,
     /// Time it was ready to run and did not; none where the kernel does not say.
     pub run_delay: Option<Nanos>,
+}
+
+/// What another model beside the case was and did; made by the agent when it has ended. Its trials are
+/// those of its lane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantUsed {
+    /// Counts from 1: the case itself is lane 0.
+    pub lane: u16,
+    pub tenant: Tenant,
+    pub runtime: Option<RuntimeUsed>,
+    pub stages: Vec<StageSpan>,
+    pub placements: Vec<Placement>,
+    pub memory: Vec<Memory>,
+    pub effective: Vec<Effective>,
+    /// Loaded and run cold.
+    pub ready: Option<Nanos>,
+    /// Told to begin, and told to end.
+    pub started: Option<Nanos>,
+    pub stopped: Option<Nanos>,
+    /// Where in its life it failed, and why.
+    pub failure: Option<(Stage, Failure)>,
+    /// How its process ended, in the kernel's words; none where there was none.
+    pub exit: Option<String>,
+    /// The last it wrote to its standard error.
+    pub stderr: String,
 }
 
 /// First id of the channels on which stressors' counters come; samplers have those below.

@@ -66,6 +66,23 @@ pub struct RepeatOrder {
     pub preparation: Preparation,
 }
 
+impl RepeatOrder {
+    /// Whether anything else shall run beside the case.
+    pub fn is_loaded(&self) -> bool {
+        !self.load.is_idle() || !self.case.tenants.is_empty()
+    }
+
+    /// Every CPU that a stressor or another model is bound to, ascending.
+    pub fn loaded_cpus(&self) -> Vec<u16> {
+        let tenants = self.case.tenants.iter().flat_map(|tenant| &tenant.cpus);
+        let mut cpus = self.load.cpus();
+        cpus.extend(tenants);
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+}
+
 /// What the board is brought into before the worker starts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Preparation {

@@ -250,7 +250,7 @@ pub struct RepeatEnd {
     pub wall_unix_ns: i64,
     pub mono: Nanos,
     pub environment: Vec<Fact>,
-    /// Trials seen, whatever their role.
+    /// Trials of the case itself that were seen, whatever their role.
     pub trials: u64,
     pub chunks: u32,
 }

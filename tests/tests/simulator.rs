@@ -351,7 +351,7 @@ impl World {
         folder.log(&Record::ClockExchange(before)).unwrap();
         let schema = TrialSchema::with(vec![]);
         folder.log(&Record::Schema { lane: 0, schema }).unwrap();
-        folder.keep_columns(COLUMNS).unwrap();
+        folder.lane(0).keep_columns(COLUMNS).unwrap();
         if self.dies_here() {
             return None;
         }
@@ -359,6 +359,7 @@ impl World {
             sleep(self.dice.pause(TRIAL)).await;
             let start = 10 + trial as i64 * 10;
             folder
+                .lane(0)
                 .sealed()
                 .unwrap()
                 .append(&[3, start, start + 5, 0])
@@ -736,6 +737,7 @@ fn cases() -> Vec<Case> {
         scenario: Scenario::Single,
         io: Io::Resident,
         condition: Condition::idle(),
+        tenants: Vec::new(),
         inputs: InputSpec {
             source: InputSource::Generated {
                 generator: Generator::Normal,

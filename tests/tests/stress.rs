@@ -1,6 +1,13 @@
 //! Loads beside a case, from the command line to the curve: what is asserted is what was done, never how
 //! much slower anything got.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
 use edgedyno_tests::commands::{finding_codes, number, small_model, summary, text};
 use edgedyno_tests::schema::assert_matches_schema;
 use edgedyno_tests::skip::has;
@@ -141,7 +148,7 @@ fn a_ladder_is_calibrated_measured_in_rounds_and_read_as_a_curve() {
         "contention.json",
     ];
     sandbox.edgedyno(exported).ok();
-    let file = std::fs::read_to_string(sandbox.work().join("contention.json")).unwrap();
+    let file = fs::read_to_string(sandbox.work().join("contention.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
     assert_eq!(file, again);
     assert_matches_schema(&file, "contention");
@@ -234,6 +241,55 @@ fn what_starves_a_load_is_a_finding_and_the_point_does_not_count() {
 }
 
 #[test]
+fn the_real_stress_ng_runs_where_it_was_told_and_keeps_its_own_count() {
+    if !has(&[Need::Cpus(2), Need::Program("stress-ng")]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    let line = [
+        "sweep",
+        "small.onnx",
+        "--axis",
+        "backend=fake",
+        "--axis",
+        "cpus=1",
+        "--axis",
+        "condition=idle,stress-ng:cpu0/with=memcpy",
+        "--duration",
+        "500ms",
+        "--warmup",
+        "2",
+        "--repeat",
+        "2",
+        "--force",
+    ];
+    sandbox.edgedyno(line).ok();
+    let document = sandbox.edgedyno(["stress", "--show", "last", "--force", "--json"]);
+    let document = document.json();
+    assert_matches_schema(&document, "contention");
+    let point = &points(&document)[0];
+    assert_eq!(text(&point["condition"]), "stress-ng:cpu0/with=memcpy");
+    assert!(
+        point["achieved_bps"].is_null(),
+        "nobody of ours counts it: {point:#}"
+    );
+    let marks: Vec<&Value> = point["marks"].as_array().unwrap().iter().collect();
+    let uncounted = marks.iter().find(|mark| mark["code"] == "load_uncounted");
+    let said = text(&uncounted.unwrap()["text"]);
+    assert!(said.contains("bogo operations a second"), "{said}");
+    let shown = summary(&sandbox, "last");
+    assert!(number(&shown["cases"][1]["fields"]["load_cpu_share"]) > 0.0);
+    assert!(shown["cases"][1]["fields"]["load_bps"].is_null());
+    // It is listed where a board describes itself.
+    let info = sandbox
+        .edgedyno(["board", "info", "local", "--json"])
+        .ok()
+        .stdout;
+    assert!(info.contains("stressor.stress-ng"), "{info}");
+}
+
+#[test]
 fn gaps_are_cases_and_their_cost_is_told() {
     let sandbox = Sandbox::new();
     let document = stress(&sandbox, &["--gap", "0,5ms", "--repeat", "2", "--json"]).json();
@@ -261,4 +317,115 @@ fn what_makes_no_experiment_says_why() {
         assert_eq!(output.code, 2, "{words:?}");
         assert!(output.stderr.contains(says), "{words:?}: {}", output.stderr);
     }
+}
+
+const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
+
+fn set(root: &Path, file: &str, text: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// An idle case and a loaded one on a board whose kernel files lie below `root`; marks of the loaded one.
+fn marks_on_board(sandbox: &mut Sandbox, root: &Path) -> (bool, Vec<String>) {
+    sandbox.env("EDGEDYNO_AGENT_ROOT", root);
+    small_model(sandbox);
+    let line = [
+        "sweep",
+        "small.onnx",
+        "--axis",
+        "backend=fake",
+        "--axis",
+        "cpus=1",
+        "--axis",
+        "condition=idle,spin:cpu0",
+        "--duration",
+        "600ms",
+        "--warmup",
+        "2",
+        "--repeat",
+        "2",
+        "--force",
+    ];
+    sandbox.edgedyno(line).ok();
+    let document = sandbox.edgedyno(["stress", "--show", "last", "--json"]);
+    assert_eq!(
+        document.code, 6,
+        "a point does not count: {}",
+        document.stderr
+    );
+    let document = document.json();
+    let point = &points(&document)[0];
+    let marks = point["marks"].as_array().unwrap().iter();
+    let codes = marks.map(|mark| text(&mark["code"])).collect();
+    (point["valid"].as_bool().unwrap(), codes)
+}
+
+#[test]
+fn a_point_on_a_board_that_was_held_back_does_not_count() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let root = sandbox.work().join("board");
+    let device = "sys/class/thermal/cooling_device0";
+    set(&root, &format!("{device}/type"), "thermal-cpufreq-0\n");
+    set(&root, &format!("{device}/cur_state"), "2\n");
+    set(&root, &format!("{device}/max_state"), "5\n");
+    let (valid, codes) = marks_on_board(&mut sandbox, &root);
+    assert!(
+        !valid && codes.iter().any(|code| code == "throttled"),
+        "{codes:?}"
+    );
+}
+
+/// Moves a clock by more than one per cent several times in every window, until this is dropped.
+struct Mover {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Mover {
+    fn start(root: PathBuf, clock: String) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            let mut speeds = ["1700000\n", "1800000\n"].iter().cycle();
+            while !ends.load(Relaxed) {
+                set(&root, &clock, speeds.next().unwrap());
+                std::thread::sleep(Duration::from_millis(120));
+            }
+        });
+        Self {
+            is_over,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn a_point_whose_clock_moved_does_not_count() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let root = sandbox.work().join("board");
+    let clock = format!("{POLICY}/scaling_cur_freq");
+    set(&root, &clock, "1800000\n");
+    set(&root, &format!("{POLICY}/scaling_max_freq"), "1800000\n");
+    let mover = Mover::start(root.clone(), clock);
+    let (valid, codes) = marks_on_board(&mut sandbox, &root);
+    drop(mover);
+    assert!(
+        !valid && codes.iter().any(|code| code == "clock_moved"),
+        "{codes:?}"
+    );
 }

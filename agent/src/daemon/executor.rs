@@ -217,10 +217,12 @@ async fn measure(
         &agent_cpus
     };
     let moved = placement::bind_all(own).is_ok();
-    let job = match prepare::job(daemon, &queued.order, worker_cpus) {
-        Ok(job) => job,
-        Err(failure) => return at_spawn(failure),
-    };
+    let job = prepare::job(daemon, &queued.order, worker_cpus);
+    let (job, tenants) =
+        match job.and_then(|job| Ok((job, prepare::tenants(daemon, &queued.order)?))) {
+            Ok(jobs) => jobs,
+            Err(failure) => return at_spawn(failure),
+        };
     let cooled = cool_down::wait(daemon, queued, &cancel).await;
     if *cancel.borrow() == Cancel::Kill {
         let stage = Stage::Spawn;
@@ -248,6 +250,7 @@ async fn measure(
         exec: &daemon.exec,
         scratch: &daemon.folders.state,
         folder,
+        tenants,
         agent_cpus: if moved { agent_cpus } else { Vec::new() },
         cancel,
         on_progress: &mut on_progress,
@@ -353,7 +356,7 @@ fn first_words(
 }
 
 fn start(daemon: &Daemon, folder: &RepeatFolder) -> io::Result<Started> {
-    let (command, control) = daemon.exec.worker(Some(folder.arena()?))?;
+    let (command, control) = daemon.exec.worker(Some(folder.lane(0).arena()?))?;
     control.set_nonblocking(true)?;
     let begun = Monotonic.now();
     let child = Command::from(command).kill_on_drop(true).spawn()?;

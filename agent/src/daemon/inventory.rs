@@ -10,6 +10,7 @@ use super::runtimes;
 use super::state::Daemon;
 use crate::backend::BACKENDS;
 use crate::hardware;
+use crate::stressor::tool;
 
 /// Reads everything now; libraries that were looked at before are not opened again.
 pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
@@ -21,6 +22,7 @@ pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
     }
     let mut facts = daemon.kernel.environment();
     facts.extend(hardware::facts(Path::new("/")));
+    facts.extend(tool::facts());
     DeviceInfo {
         agent_version: edgedyno_shared::VERSION.into(),
         build: BuildId(crate::BUILD_ID.into()),

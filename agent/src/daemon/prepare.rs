@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use edgedyno_shared::case::{Condition, InputSource, Scenario};
 use edgedyno_shared::ids::Sha256;
-use edgedyno_shared::order::{ColdStart, Pass, RepeatOrder};
+use edgedyno_shared::load::Load;
+use edgedyno_shared::order::{ColdStart, OutputWish, Pass, RepeatOrder};
 use edgedyno_shared::repeat::Effective;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_sys::kernel::pages::resident_bytes;
@@ -14,7 +15,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::state::Daemon;
 use crate::stressor;
-use crate::trial::gap;
+use crate::trial::{gap, rate};
 use crate::worker::job::Job;
 
 /// Divides the CPUs: the worker gets those asked for, else as many as it has threads, from the end,
@@ -23,7 +24,7 @@ use crate::worker::job::Job;
 pub fn share_cpus(allowed: &[u16], order: &RepeatOrder) -> (Vec<u16>, Vec<u16>) {
     let threads = order.case.threads;
     let threads = threads.intra.max(threads.inter).max(1) as usize;
-    let loaded = order.load.cpus();
+    let loaded = order.loaded_cpus();
     let without = |taken: &[u16]| -> Vec<u16> {
         let left = allowed.iter().filter(|cpu| !taken.contains(cpu));
         left.copied().collect()
@@ -82,17 +83,44 @@ pub fn job(daemon: &Daemon, order: &RepeatOrder, cpus: Vec<u16>) -> Result<Job, 
     })
 }
 
+/// A job for each model that shall run beside the case, by the limits of the order.
+///
+/// # Errors
+/// As [`job`], and it says which model.
+pub fn tenants(daemon: &Daemon, order: &RepeatOrder) -> Result<Vec<Job>, Failure> {
+    let jobs = order.case.tenants.iter().map(|tenant| {
+        let alone = RepeatOrder {
+            case: order.case.alone(tenant),
+            load: Load::default(),
+            outputs: OutputWish {
+                save: false,
+                reference: Vec::new(),
+            },
+            ..order.clone()
+        };
+        if tenant.cpus.is_empty() {
+            let detail = format!("tenant {} is to run on no CPU", tenant.model.name);
+            return Err(Failure::new(FailureCode::Protocol, detail));
+        }
+        job(daemon, &alone, tenant.cpus.clone()).map_err(|why| Failure {
+            detail: format!("tenant {}: {}", tenant.model.name, why.detail),
+            ..why
+        })
+    });
+    jobs.collect()
+}
+
 /// An agent that does not know a wish must not measure as if it had not been made.
 fn refuse_unbuilt(order: &RepeatOrder) -> Result<(), Failure> {
     let case = &order.case;
     let wishes = [
         (
-            case.scenario != Scenario::Single,
+            !matches!(case.scenario, Scenario::Single | Scenario::Rate { .. }),
             format!("scenario `{}`", case.scenario.name()),
         ),
         (
             // The host says what a condition stands for; a name alone says nothing here.
-            (case.condition == Condition::idle()) != order.load.is_idle(),
+            (case.condition == Condition::idle()) == order.is_loaded(),
             format!("condition `{}`", case.condition.0),
         ),
         (
@@ -105,6 +133,10 @@ fn refuse_unbuilt(order: &RepeatOrder) -> Result<(), Failure> {
             "parameters of a workload but `gap`".into(),
         ),
         (gap::of(case).is_none(), "such a gap between trials".into()),
+        (
+            rate::period(case).is_some_and(|period| !rate::PERIODS.contains(&period)),
+            "such a rate of trials".into(),
+        ),
     ];
     match wishes.into_iter().find(|(asked, _)| *asked) {
         Some((_, what)) => Err(unsupported(what)),
@@ -123,6 +155,8 @@ fn unsupported(what: impl std::fmt::Display) -> Failure {
 pub fn contents_of(order: &RepeatOrder) -> Vec<Sha256> {
     let mut all = files_of(order);
     all.push(order.case.model.sha256);
+    let tenants = order.case.tenants.iter();
+    all.extend(tenants.map(|tenant| tenant.model.sha256));
     all
 }
 

@@ -32,7 +32,7 @@ impl RepeatFolder {
     /// `spill` is where trials go that do not fit on tmpfs.
     pub fn create(base: &Path, spill: &Path, header: &SegmentHeader) -> io::Result<Self> {
         let folder = Self::without_arena(base, spill, header)?;
-        reader::create(&folder.path.join("arena"))?;
+        folder.lane(0).create()?;
         Ok(folder)
     }
 
@@ -94,39 +94,24 @@ impl RepeatFolder {
         &self.path
     }
 
-    /// Remembers how wide a trial is, in a form that any schema can read.
-    pub fn keep_columns(&self, columns: usize) -> io::Result<()> {
-        fs::write(self.path.join("columns"), columns.to_string())
+    /// Files of the trials of one lane; the case itself is lane 0.
+    pub fn lane(&self, lane: u16) -> LaneFiles {
+        LaneFiles::of(&self.path, &self.spill, lane)
     }
 
-    /// How wide a trial is; none before a worker said so.
-    pub fn columns(&self) -> Option<usize> {
-        let text = fs::read_to_string(self.path.join("columns")).ok()?;
-        text.parse()
-            .ok()
-            .filter(|columns| (1..=MAX_COLUMNS).contains(columns))
+    /// Lanes that have a place for trials.
+    fn lanes(&self) -> io::Result<Vec<u16>> {
+        let names = disk::names(&self.path, "")?;
+        let mut lanes: Vec<u16> = names.iter().filter_map(|name| lane_of(name)).collect();
+        lanes.sort_unstable();
+        Ok(lanes)
     }
 
-    /// Whether trials were sealed and nobody can say any more where one ends.
+    /// Whether trials of the case were sealed and nobody can say any more where one ends.
     pub fn has_unreadable_trials(&self) -> bool {
-        let sealed = fs::metadata(self.path.join("sealed")).map_or(0, |found| found.len());
-        self.columns().is_none() && sealed > 0
-    }
-
-    /// The arena, to be inherited by the worker.
-    pub fn arena(&self) -> io::Result<File> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(self.path.join("arena"))
-    }
-
-    pub fn arena_reader(&self, columns: usize, consumed: u64) -> io::Result<ArenaReader> {
-        Ok(ArenaReader::new(self.arena()?, columns, consumed))
-    }
-
-    pub fn sealed(&self) -> io::Result<Sealed> {
-        Sealed::open(&self.path.join("sealed"), &self.spill)
+        let own = self.lane(0);
+        let sealed = fs::metadata(&own.sealed).map_or(0, |found| found.len());
+        own.columns().is_none() && sealed > 0
     }
 
     /// Appends a record, whole or not at all; never called while a window is open.
@@ -151,10 +136,99 @@ impl RepeatFolder {
         Ok(frames.filter(|frame| frame.kind == kind::RECORD))
     }
 
-    /// Moves what the worker published and nobody took from the ring to the sealed file.
-    ///
+    /// Moves what was published and nobody took from each ring to its sealed file; returns those files
+    /// with their lanes and the columns of a trial.
+    pub fn settle(&self) -> io::Result<Vec<(u16, usize, Sealed)>> {
+        let mut out = Vec::new();
+        for lane in self.lanes()? {
+            let settled = self.lane(lane).settle()?;
+            out.extend(settled.map(|(columns, sealed)| (lane, columns, sealed)));
+        }
+        Ok(out)
+    }
+
+    /// Removes everything of the repeat.
+    pub fn remove(self) -> io::Result<()> {
+        for lane in self.lanes()? {
+            disk::remove(&self.lane(lane).spill)?;
+        }
+        disk::remove(&self.spill)?;
+        fs::remove_dir_all(&self.path)
+    }
+}
+
+/// Files of the trials of one lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneFiles {
+    arena: PathBuf,
+    columns: PathBuf,
+    sealed: PathBuf,
+    /// Where trials go that do not fit on tmpfs.
+    spill: PathBuf,
+}
+
+/// Names of the arenas of lanes behind the first.
+const ARENA_OF: &str = "arena.";
+
+fn lane_of(name: &str) -> Option<u16> {
+    match name {
+        "arena" => Some(0),
+        other => other.strip_prefix(ARENA_OF)?.parse().ok(),
+    }
+}
+
+impl LaneFiles {
+    fn of(folder: &Path, spill: &Path, lane: u16) -> Self {
+        let named = |name: &str| match lane {
+            0 => folder.join(name),
+            lane => folder.join(format!("{name}.{lane}")),
+        };
+        let mut spill = spill.as_os_str().to_owned();
+        if lane > 0 {
+            spill.push(format!(".{lane}"));
+        }
+        Self {
+            arena: named("arena"),
+            columns: named("columns"),
+            sealed: named("sealed"),
+            spill: spill.into(),
+        }
+    }
+
+    /// Makes the arena of a lane that has none yet.
+    pub fn create(&self) -> io::Result<()> {
+        disk::remove(&self.spill)?;
+        reader::create(&self.arena).map(drop)
+    }
+
+    /// The arena, to be inherited by a worker.
+    pub fn arena(&self) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(&self.arena)
+    }
+
+    /// Remembers how wide a trial is, in a form that any schema can read.
+    pub fn keep_columns(&self, columns: usize) -> io::Result<()> {
+        fs::write(&self.columns, columns.to_string())
+    }
+
+    /// How wide a trial is; none before a worker said so.
+    pub fn columns(&self) -> Option<usize> {
+        let text = fs::read_to_string(&self.columns).ok()?;
+        text.parse()
+            .ok()
+            .filter(|columns| (1..=MAX_COLUMNS).contains(columns))
+    }
+
+    pub fn arena_reader(&self, columns: usize, consumed: u64) -> io::Result<ArenaReader> {
+        Ok(ArenaReader::new(self.arena()?, columns, consumed))
+    }
+
+    pub fn sealed(&self) -> io::Result<Sealed> {
+        Sealed::open(&self.sealed, &self.spill)
+    }
+
     /// The sealed file is written before the ring is released, so its length is what was taken.
-    pub fn settle(&self) -> io::Result<Option<(usize, Sealed)>> {
+    fn settle(&self) -> io::Result<Option<(usize, Sealed)>> {
         let Some(columns) = self.columns() else {
             return Ok(None);
         };
@@ -164,15 +238,9 @@ impl RepeatFolder {
         let mut slots = Vec::new();
         match reader.take(&mut slots) {
             Ok(_) => sealed.append(&slots)?,
-            Err(why) => tracing::warn!("the ring of {} cannot be used: {why}", self.path.display()),
+            Err(why) => tracing::warn!("the ring {} cannot be used: {why}", self.arena.display()),
         }
         Ok(Some((columns, sealed)))
-    }
-
-    /// Removes everything of the repeat.
-    pub fn remove(self) -> io::Result<()> {
-        disk::remove(&self.spill)?;
-        fs::remove_dir_all(&self.path)
     }
 }
 

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::columns::Chunk;
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
@@ -86,9 +87,13 @@ impl Spool {
                 sequence += 1;
                 spool_file::write(&mut out, &frame)
             };
-            if let Some((columns, mut sealed)) = folder.settle()? {
-                end.trials = sealed.slots(columns);
-                end.chunks = sealed.for_each_chunk(columns, |chunk| put(&Record::Chunk(chunk)))?;
+            for (lane, columns, mut sealed) in folder.settle()? {
+                if lane == 0 {
+                    end.trials = sealed.slots(columns);
+                }
+                end.chunks += sealed.for_each_chunk(columns, |chunk| {
+                    put(&Record::Chunk(Chunk { lane, ..chunk }))
+                })?;
             }
             put(&Record::End(end))?;
             out.flush()
@@ -311,8 +316,9 @@ mod tests {
                 schema: TrialSchema::with(vec![]),
             })
             .unwrap();
-        folder.keep_columns(4).unwrap();
+        folder.lane(0).keep_columns(4).unwrap();
         folder
+            .lane(0)
             .sealed()
             .unwrap()
             .append(&[3, 10, 20, 0, 3, 30, 45, 0])

@@ -50,6 +50,7 @@ pub(crate) fn job_with_inputs(inputs: InputSpec) -> Job {
         scenario: Scenario::Single,
         io: Io::Resident,
         condition: Condition::idle(),
+        tenants: Vec::new(),
         inputs,
     };
     let key = OrderKey {

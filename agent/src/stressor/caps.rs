@@ -288,6 +288,7 @@ mod tests {
     fn share_of(kernel: &Kernel, name: &str, working_set: Option<u64>) -> Result<Share, Failure> {
         let order = StressOrder {
             name: name.into(),
+            method: None,
             cpus: vec![2, 3],
             effort: Effort::Full,
             throttle: Throttle::Spin,

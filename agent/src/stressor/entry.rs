@@ -18,7 +18,7 @@ use nix::unistd::{alarm, gettid};
 use super::board::{Count, Writer};
 use super::message::{GO, Ready, STOP, TASK, Task, WORD, Word};
 use super::pace::Pace;
-use super::{Settings, Work, find};
+use super::{Settings, Stressor, Work, find, tool_run};
 use crate::clock::{self, Clock, Monotonic};
 
 /// Between two entries on the board.
@@ -51,6 +51,9 @@ fn serve(mut control: UnixStream, board: &File) -> io::Result<()> {
         .map_err(io::Error::other)?;
     set_deadline(&mut control, task.deadline)?;
     let writer = Writer::open(board, task.order.cpus.len())?;
+    if let Some(tool) = find(&task.order.name).and_then(Stressor::tool) {
+        return tool_run::serve(control, &voice, &task, &writer, tool);
+    }
     let gate = Gate::default();
     let (tell, ready) = mpsc::channel();
     thread::scope(|scope| {
@@ -130,13 +133,13 @@ fn set_deadline(control: &mut UnixStream, deadline: Nanos) -> io::Result<()> {
     Ok(())
 }
 
-fn say(voice: &Mutex<UnixStream>, word: &Word) -> io::Result<()> {
+pub(super) fn say(voice: &Mutex<UnixStream>, word: &Word) -> io::Result<()> {
     let frame = Frame::encode(WORD, word).map_err(io::Error::other)?;
     let mut control = voice.lock().unwrap_or_else(PoisonError::into_inner);
     frame::write_blocking(&mut *control, &frame)
 }
 
-fn hear(control: &mut UnixStream, kind: u8) -> io::Result<Frame> {
+pub(super) fn hear(control: &mut UnixStream, kind: u8) -> io::Result<Frame> {
     let frame = frame::read_blocking(control, frame::LIMIT).map_err(io::Error::other)?;
     let wanted = frame.filter(|frame| frame.kind == kind);
     wanted.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
@@ -321,6 +324,7 @@ mod tests {
         let task = Task {
             order: StressOrder {
                 name: "spin".into(),
+                method: None,
                 cpus: vec![cpu],
                 effort: Effort::Full,
                 throttle: Throttle::Spin,

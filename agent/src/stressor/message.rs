@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use edgedyno_shared::load::StressOrder;
+use edgedyno_shared::load::{StressOrder, ToolUsed};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::Failure;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,8 @@ pub(super) enum Word {
     Started {
         at: Nanos,
     },
+    /// What a tool was and says it did.
+    Tool(ToolUsed),
     Stopped {
         at: Nanos,
     },

@@ -2,8 +2,9 @@
 //! the agent that knows them all; their names and units are the host's too.
 //!
 //! The daemon has a [`load`] started after the cold trials: for each stressor a process of this same
-//! program ([`entry`]), whose threads are bound to their CPUs, keep to a pace, and count what they
-//! do on a [`board`] that the daemon reads.
+//! program ([`entry`]), and for each model that the condition names a worker of its own (`tenant`). Threads
+//! of a stressor are bound to their CPUs, keep to a pace, and count what they do on a [`board`] that the
+//! daemon reads.
 
 use std::io;
 use std::path::Path;
@@ -21,6 +22,9 @@ mod memory;
 mod message;
 mod pace;
 mod process;
+mod tenant;
+pub mod tool;
+mod tool_run;
 
 /// All stressors, in the order of [`edgedyno_shared::load::KINDS`].
 pub static STRESSORS: &[&dyn Stressor] = &[
@@ -37,6 +41,8 @@ pub static STRESSORS: &[&dyn Stressor] = &[
     &cpu::SIMD,
     &cpu::Spin,
     &io_load::Io,
+    &tool::STRESS_NG,
+    &tool::STRESSAPPTEST,
 ];
 
 /// The stressor of that name.
@@ -58,6 +64,12 @@ pub trait Stressor: Sync {
 
     /// Makes ready what one thread needs, on that thread: memory is touched where it will be used.
     fn prepare(&self, settings: &Settings<'_>) -> io::Result<Box<dyn Work>>;
+
+    /// The tool that it is, where it is one: that works in a process of its own, and [`Self::prepare`] is not
+    /// asked.
+    fn tool(&self) -> Option<&tool::Tool> {
+        None
+    }
 
     /// Its name and unit as the host knows them.
     fn kind(&self) -> Option<&'static Kind> {
@@ -135,7 +147,8 @@ mod tests {
     #[test]
     fn every_stressor_works_and_counts() {
         let scratch = tempfile::tempdir().unwrap();
-        for stressor in STRESSORS.iter().filter(|s| s.obstacle().is_none()) {
+        let own = STRESSORS.iter().filter(|s| s.tool().is_none());
+        for stressor in own.filter(|s| s.obstacle().is_none()) {
             let name = stressor.name();
             let settings = Settings {
                 bytes: 1 << 20,
@@ -149,6 +162,7 @@ mod tests {
                 WorkUnit::Nothing => assert_eq!(done, 0, "{name}"),
                 WorkUnit::Bytes => assert!(done >= 64 && done % 64 == 0, "{name}: {done}"),
                 WorkUnit::Operations => assert!(done > 0, "{name}"),
+                WorkUnit::Own => panic!("{name} is no tool"),
             }
             // So many equal words sum up to nothing, and a copy of equal words changes nothing: `Stream` has
             // tests of its own for what these do.

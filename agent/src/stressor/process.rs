@@ -3,11 +3,16 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream as StdStream;
+use std::process::ExitStatus;
+use std::time::Duration;
 
 use edgedyno_shared::device::Reading;
-use edgedyno_shared::load::{FIRST_CHANNEL, StressOrder, StressThread, StressUsed, StressWindow};
+use edgedyno_shared::load::{
+    FIRST_CHANNEL, StressOrder, StressThread, StressUsed, StressWindow, ToolUsed, WorkUnit,
+};
 use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity, Samples};
 use edgedyno_shared::units::{Bytes, Nanos};
+use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame};
 use edgedyno_shared::wire::record::Record;
 use edgedyno_sys::kernel::process::affinity_of;
@@ -15,11 +20,13 @@ use serde::Serialize;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::board::{self, Count};
 use super::caps::Share;
 use super::find;
-use super::message::{Ready, WORD, Word};
+use super::load::Heard;
+use super::message::{Ready, WORD};
 use crate::worker::spawn::SelfExec;
 
 /// Samples of one record, well below the limit of a frame.
@@ -38,6 +45,9 @@ pub(super) struct Process {
     pub(super) stopped: Option<Nanos>,
     /// Its last word was said, or it is gone.
     pub(super) is_over: bool,
+    pub(super) tool: Option<ToolUsed>,
+    failure: Option<Failure>,
+    exit: Option<ExitStatus>,
 }
 
 /// What is known of one thread.
@@ -56,9 +66,6 @@ struct Look {
     count: Count,
     run_delay: Option<Nanos>,
 }
-
-/// What a process said, by its number; none when it is gone.
-pub(super) type Heard = (usize, Option<Word>);
 
 impl Process {
     /// Starts one, whose words come to `give` under `number`.
@@ -86,6 +93,9 @@ impl Process {
             started: None,
             stopped: None,
             is_over: false,
+            tool: None,
+            failure: None,
+            exit: None,
         })
     }
 
@@ -100,9 +110,25 @@ impl Process {
         let _ = self.child.start_kill();
     }
 
-    /// Waits for a process that was killed.
-    pub(super) async fn reap(&mut self) {
-        let _ = self.child.wait().await;
+    /// Waits for its end, and kills it when it takes longer than this.
+    pub(super) async fn reap(&mut self, patience: Duration) {
+        if let Ok(status) = timeout(patience, self.child.wait()).await {
+            self.exit = status.ok();
+            return;
+        }
+        self.kill();
+        if let Ok(status) = timeout(patience, self.child.wait()).await {
+            self.exit = status.ok();
+        }
+    }
+
+    pub(super) fn is_tool(&self) -> bool {
+        self.unit() == WorkUnit::Own
+    }
+
+    /// Why it cannot go on; the first reason counts.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
     }
 
     /// Reads from the kernel where its threads may run, at their start or at their end.
@@ -151,23 +177,22 @@ impl Process {
     /// What it was and did, and its samples.
     /// `first` is the number of its first thread among those of the load.
     pub(super) fn records(&self, number: usize, first: usize) -> Vec<Record> {
-        let mut out = vec![Record::Stress(self.used())];
+        let mut out = vec![Record::Stress(Box::new(self.used()))];
         for (at, thread) in self.threads.iter().enumerate() {
             let cpu = self.order.cpus[at];
             let id = FIRST_CHANNEL + 2 * (first + at) as u16;
             let name = format!("stress.{number}.{}.cpu{cpu}", self.order.name);
             let work = thread.samples.iter().map(|count| count.work as i64);
             let unit = match self.unit() {
-                edgedyno_shared::load::WorkUnit::Bytes => "bytes",
-                _ => "operations",
+                WorkUnit::Bytes => Some("bytes"),
+                WorkUnit::Operations | WorkUnit::Nothing => Some("operations"),
+                // Nobody counts it, which is not zero.
+                WorkUnit::Own => None,
             };
-            out.extend(series(
-                id,
-                &format!("{name}.work"),
-                unit,
-                thread,
-                work.collect(),
-            ));
+            if let Some(unit) = unit {
+                let name = format!("{name}.work");
+                out.extend(series(id, &name, unit, thread, work.collect()));
+            }
             let cpu_time = thread.samples.iter().map(|count| count.cpu_time.0);
             out.extend(series(
                 id + 1,
@@ -180,9 +205,9 @@ impl Process {
         out
     }
 
-    fn unit(&self) -> edgedyno_shared::load::WorkUnit {
+    fn unit(&self) -> WorkUnit {
         let kind = find(&self.order.name).and_then(super::Stressor::kind);
-        kind.map_or(edgedyno_shared::load::WorkUnit::Nothing, |kind| kind.unit)
+        kind.map_or(WorkUnit::Nothing, |kind| kind.unit)
     }
 
     fn used(&self) -> StressUsed {
@@ -208,6 +233,9 @@ impl Process {
             ready: ready_at,
             started: self.started,
             stopped: self.stopped,
+            failure: self.failure.clone(),
+            exit: self.exit.map(|status| status.to_string()),
+            tool: self.tool.clone(),
             threads: self
                 .order
                 .cpus
@@ -217,6 +245,32 @@ impl Process {
                 .collect(),
         }
     }
+}
+
+/// The record of a stressor that could not be started at all.
+pub(super) fn not_started(order: &StressOrder, why: &Failure) -> Record {
+    let kind = edgedyno_shared::load::kind_of(&order.name);
+    let thread = |cpu: &u16| StressThread {
+        cpu: *cpu,
+        tid: 0,
+        cpus_at_start: None,
+        cpus_at_end: None,
+        window: None,
+    };
+    Record::Stress(Box::new(StressUsed {
+        order: order.clone(),
+        unit: kind.map_or(WorkUnit::Nothing, |kind| kind.unit),
+        working_set: None,
+        huge_pages: None,
+        notes: Vec::new(),
+        ready: None,
+        started: None,
+        stopped: None,
+        failure: Some(why.clone()),
+        exit: None,
+        tool: None,
+        threads: order.cpus.iter().map(thread).collect(),
+    }))
 }
 
 /// What a thread did between the two looks.
@@ -236,7 +290,11 @@ fn window(thread: &Thread) -> Option<StressWindow> {
         end: end.count.at,
         work,
         cpu_time,
-        run_delay: Some(end.run_delay? - begin.run_delay?),
+        // Not known of a thread that has ended.
+        run_delay: end
+            .run_delay
+            .zip(begin.run_delay)
+            .map(|(end, begin)| end - begin),
     })
 }
 
@@ -288,9 +346,13 @@ async fn listen(mut from: UnixStream, number: usize, give: mpsc::Sender<Heard>) 
         else {
             continue;
         };
-        if give.send((number, Some(word))).await.is_err() {
+        if give
+            .send(Heard::Stressor(number, Some(word)))
+            .await
+            .is_err()
+        {
             return;
         }
     }
-    let _ = give.send((number, None)).await;
+    let _ = give.send(Heard::Stressor(number, None)).await;
 }

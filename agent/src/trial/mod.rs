@@ -2,7 +2,9 @@
 //! [`crate::backend::Runner`], and nothing else that could cost time.
 
 pub mod gap;
+pub mod rate;
 pub mod steady;
 pub mod timed_loop;
+pub mod word;
 
 pub use timed_loop::TimedLoop;

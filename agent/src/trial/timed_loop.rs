@@ -7,7 +7,9 @@ use edgedyno_shared::order::{StopRule, WarmupRule};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::Failure;
 
+use super::rate::Grid;
 use super::steady::SteadyWatch;
+use super::word::{LastWord, Told};
 use crate::arena::ArenaWriter;
 use crate::backend::Runner;
 use crate::clock::{self, Clock};
@@ -17,11 +19,19 @@ pub struct TimedLoop<'a, C> {
     clock: C,
     runner: &'a mut dyn Runner,
     arena: ArenaWriter,
-    /// Cells of the backend's own columns, made once.
+    /// Cells of the backend's own columns, and behind them that of the schedule where there is one; made
+    /// once.
     extra: Vec<i64>,
+    own_columns: usize,
     /// Idle time before each trial of warm-up and window.
     gap: Duration,
+    grid: Option<Grid>,
+    /// When the trial that comes was due.
+    due: Option<Nanos>,
 }
+
+/// A model that waits for its next trial looks so often whether it shall end.
+const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
 /// A trial that the backend could not do, after its row was written.
 #[derive(Debug)]
@@ -54,7 +64,10 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
             runner,
             arena,
             extra: vec![NULL; own_columns],
+            own_columns,
             gap: Duration::ZERO,
+            grid: None,
+            due: None,
         }
     }
 
@@ -65,11 +78,37 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
         self
     }
 
+    /// Begins trials of warm-up and window on a grid of this period, where there is one. When each was due
+    /// is a column more.
+    #[must_use]
+    pub fn at_rate(mut self, period: Option<Nanos>) -> Self {
+        self.grid = period.map(Grid::new);
+        self.extra
+            .resize(self.own_columns + usize::from(period.is_some()), NULL);
+        self
+    }
+
     #[inline]
-    fn idle(&self) {
+    fn idle(&mut self, is_over: impl Fn() -> bool) {
         if !self.gap.is_zero() {
             clock::pause(self.gap);
         }
+        if self.grid.is_some() {
+            self.wait(is_over);
+        }
+    }
+
+    fn wait(&mut self, is_over: impl Fn() -> bool) {
+        let Some(grid) = self.grid.as_mut() else {
+            return;
+        };
+        let mut now = self.clock.now();
+        let due = grid.next(now);
+        while now < due && !is_over() {
+            clock::pause((due - now).as_duration().min(LONGEST_WAIT));
+            now = self.clock.now();
+        }
+        self.due = Some(due);
     }
 
     /// Trials so far, whatever their role.
@@ -84,6 +123,9 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
         let prepared = self.runner.prepare(trial);
         self.arena.reserve();
         self.extra.fill(NULL);
+        if let Some(due) = self.due.take() {
+            self.extra[self.own_columns] = due.0;
+        }
         if let Err(failure) = prepared {
             // A trial that never ran is a row too, without length.
             let at = self.clock.now();
@@ -92,7 +134,7 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
             return Err(TrialFailed { trial, failure });
         }
         let start = self.clock.now();
-        let result = self.runner.run(&mut self.extra);
+        let result = self.runner.run(&mut self.extra[..self.own_columns]);
         let end = self.clock.now();
         let status = if result.is_ok() {
             Status::Ok
@@ -120,7 +162,7 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
             });
         }
         loop {
-            self.idle();
+            self.idle(|| false);
             let span = self.trial(Role::Warmup)?;
             trials += 1;
             let steady = rule.until_steady.then(|| watch.push(span.end - span.start));
@@ -137,12 +179,12 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
     }
 
     /// The window. No allocation, no system call of ours from its first stamp to its last, unless the case
-    /// asks for gaps: those are slept between two trials.
+    /// asks for gaps or a rate: then it sleeps between two trials.
     pub fn measure(&mut self, rule: &StopRule) -> Result<u64, TrialFailed> {
         let mut trials = 0;
         let mut begin = None;
         while trials < rule.max_trials {
-            self.idle();
+            self.idle(|| false);
             let span = self.trial(Role::Measure)?;
             trials += 1;
             let begin = *begin.get_or_insert(span.start);
@@ -151,6 +193,21 @@ impl<'a, C: Clock> TimedLoop<'a, C> {
             }
         }
         Ok(trials)
+    }
+
+    /// Trials beside another case until the last word is its end: those of its window are measured ones.
+    pub fn beside(&mut self, word: &LastWord) -> Result<u64, TrialFailed> {
+        let mut trials = 0;
+        loop {
+            self.idle(|| word.get() == Told::End);
+            let role = match word.get() {
+                Told::Begin => Role::Warmup,
+                Told::Measure => Role::Measure,
+                Told::End => return Ok(trials),
+            };
+            self.trial(role)?;
+            trials += 1;
+        }
     }
 }
 
@@ -267,6 +324,43 @@ mod tests {
         assert_eq!(ends(rule(31, 100, false)), end(16, None, true));
         assert_eq!(ends(rule(1, 4, true)), end(2, Some(false), false));
         assert_eq!(ends(rule(1, 4, false)), end(2, None, false));
+    }
+
+    /// Says a word after so many trials.
+    struct Says<'a>(&'a LastWord, u64, [(u64, Told); 2]);
+
+    impl Runner for Says<'_> {
+        fn run(&mut self, extra: &mut [i64]) -> Result<(), Failure> {
+            assert!(extra.is_empty(), "the schedule's cell is not the backend's");
+            self.1 += 1;
+            let now = self.2.iter().filter(|(at, _)| *at == self.1);
+            now.for_each(|(_, told)| self.0.say(*told));
+            Ok(())
+        }
+
+        fn outputs(&mut self) -> Result<Vec<Tensor>, Failure> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn a_model_beside_another_measures_in_its_window_and_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = create(&folder.path().join("arena")).unwrap();
+        let arena = ArenaWriter::open(file.as_fd(), 5).unwrap();
+        let word = LastWord::default();
+        let mut runner = Says(&word, 0, [(3, Told::Measure), (5, Told::End)]);
+        // The clock moves by a microsecond a reading, so no point of the grid is ever waited for.
+        let period = Some(Nanos(1));
+        let mut timed = TimedLoop::new(Ticking::default(), &mut runner, arena, 0).at_rate(period);
+        assert_eq!(timed.beside(&word).unwrap(), 5);
+        let mut slots = Vec::new();
+        ArenaReader::new(file, 5, 0).take(&mut slots).unwrap();
+        let roles: Vec<i64> = slots.chunks(5).map(|slot| slot[0]).collect();
+        assert_eq!(roles, [2, 2, 2, 3, 3]);
+        for slot in slots.chunks(5) {
+            assert!(slot[4] <= slot[1] && slot[1] - slot[4] <= 1000, "{slot:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
 
 use edgedyno_shared::columns::{Role, TrialSchema};
 use edgedyno_shared::repeat::{
@@ -18,17 +20,19 @@ use edgedyno_shared::wire::record::Record;
 
 use edgedyno_sys::kernel::process::set_data_limit;
 use nix::sys::resource::{Resource, setrlimit};
+use nix::unistd::alarm;
 
 use super::job::Job;
-use super::message::{GO, MESSAGE, Message, TASK, Task};
+use super::message::{GO, MESSAGE, Message, STOP, TASK, Task, WINDOW};
 use super::{bindings, memory, placement, probe};
 use crate::arena::ArenaWriter;
 use crate::arena::layout::FILE_BYTES;
 use crate::backend::{self, Runner, Runtime};
 use crate::clock::{Clock, Monotonic};
 use crate::trial::TimedLoop;
-use crate::trial::gap;
 use crate::trial::timed_loop::{TrialFailed, WarmupEnd};
+use crate::trial::word::{LastWord, Told};
+use crate::trial::{gap, rate};
 
 /// Takes a task over `control` and does it. The daemon reads the rest from messages and arena.
 pub fn run(control: UnixStream, arena: Option<File>) -> ExitCode {
@@ -42,6 +46,15 @@ pub fn run(control: UnixStream, arena: Option<File>) -> ExitCode {
         // The daemon is gone, and with it everybody who could be told.
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// What a worker is to its repeat.
+#[derive(Clone, Copy)]
+enum Part {
+    /// The case that is measured.
+    Case,
+    /// Another model that keeps the board busy beside it.
+    Tenant,
 }
 
 struct Worker {
@@ -80,28 +93,42 @@ impl Worker {
             Task::Probe { backend, path } => {
                 self.send(&Message::Facts(probe::ask(&backend, path.as_ref())))?;
             }
-            Task::Measure(job) => match self.measure(&job, arena) {
-                Ok(()) => {}
-                Err(Stop::Daemon(why)) => return Err(why),
-                Err(Stop::Failed(failure)) => {
-                    self.send(&Message::Failed {
-                        stage: self.stage,
-                        failure,
-                    })?;
-                }
-            },
+            Task::Measure(job) => {
+                let measured = self.measure(&job, arena, Part::Case);
+                self.tell_failure(measured)?;
+            }
+            Task::Beside { job, deadline } => {
+                set_deadline(deadline);
+                let ran = self.measure(&job, arena, Part::Tenant);
+                self.tell_failure(ran)?;
+            }
         }
         self.send(&Message::Done)
     }
 
-    fn measure(&mut self, job: &Job, arena: Option<File>) -> Result<(), Stop> {
+    fn tell_failure(&mut self, result: Result<(), Stop>) -> io::Result<()> {
+        match result {
+            Ok(()) => Ok(()),
+            Err(Stop::Daemon(why)) => Err(why),
+            Err(Stop::Failed(failure)) => self.send(&Message::Failed {
+                stage: self.stage,
+                failure,
+            }),
+        }
+    }
+
+    fn measure(&mut self, job: &Job, arena: Option<File>, part: Part) -> Result<(), Stop> {
         let arena = arena.ok_or_else(|| internal("the worker was given no arena"))?;
         placement::bind_all(&job.cpus).map_err(|why| cannot_place(job, &why))?;
         limit(job).map_err(|why| internal(format!("limits cannot be set: {why}")))?;
         self.record(Record::Memory(memory::read(Moment::Spawned)))?;
         let runtime = self.open(job)?;
         let mut runner = self.load_and_bind(runtime, job)?;
-        match self.trials(&mut *runner, job, &arena) {
+        let result = match part {
+            Part::Case => self.trials(&mut *runner, job, &arena),
+            Part::Tenant => self.beside(&mut *runner, job, &arena),
+        };
+        match result {
             // Said before anything is taken down: that may end the process in another way.
             Err(Stop::Failed(failure)) => {
                 self.send(&Message::Failed {
@@ -180,28 +207,44 @@ impl Worker {
         Ok(runner)
     }
 
-    fn trials(&mut self, runner: &mut dyn Runner, job: &Job, arena: &File) -> Result<(), Stop> {
+    /// Declares the columns and makes the loop of this job.
+    fn timed<'a>(
+        &mut self,
+        runner: &'a mut dyn Runner,
+        job: &Job,
+        arena: &File,
+    ) -> Result<TimedLoop<'a, Monotonic>, Stop> {
         let own = runner.columns();
         let own_columns = own.len();
-        let schema = TrialSchema::with(own);
+        let period = rate::period(&job.order.case);
+        let schedule = period.map(|_| rate::column());
+        let schema = TrialSchema::with(own.into_iter().chain(schedule).collect());
         schema
             .check()
             .map_err(|why| Failure::new(FailureCode::Unsupported, why.to_string()))?;
         let columns = schema.columns.len();
         self.record(Record::Schema { lane: 0, schema })?;
-        let before = memory::read(Moment::Loaded);
         let arena = ArenaWriter::open(arena.as_fd(), columns)
             .map_err(|why| internal(format!("the arena cannot be mapped: {why}")))?;
         let gap = gap::of(&job.order.case).unwrap_or_default();
-        let mut timed = TimedLoop::new(Monotonic, runner, arena, own_columns).with_gap(gap);
+        let timed = TimedLoop::new(Monotonic, runner, arena, own_columns);
+        Ok(timed.with_gap(gap).at_rate(period))
+    }
 
-        // Placing between the two cold trials is in the stage's span and in neither trial.
+    /// Placing between the two cold trials is in the stage's span and in neither trial.
+    fn cold(&mut self, timed: &mut TimedLoop<'_, Monotonic>, job: &Job) -> Result<(), Stop> {
         self.enter(Stage::Cold)?;
         self.trial_result(timed.trial(Role::Cold))?;
         self.place(Moment::AfterFirstTrial, job)?;
         self.trial_result(timed.trial(Role::Cold))?;
-        self.leave()?;
-        if !job.order.load.is_idle() {
+        Ok(self.leave()?)
+    }
+
+    fn trials(&mut self, runner: &mut dyn Runner, job: &Job, arena: &File) -> Result<(), Stop> {
+        let before = memory::read(Moment::Loaded);
+        let mut timed = self.timed(runner, job, arena)?;
+        self.cold(&mut timed, job)?;
+        if job.order.is_loaded() {
             self.await_load()?;
         }
 
@@ -216,13 +259,36 @@ impl Worker {
         let measured = timed.measure(&job.order.rules.measure);
         self.trial_result(measured)?;
         self.leave()?;
+        drop(timed);
 
         self.enter(Stage::Teardown)?;
+        self.after_window(job, &before)?;
+        self.outputs(runner, job)
+    }
+
+    /// Trials beside another case, in its window and around it, until told to stop.
+    fn beside(&mut self, runner: &mut dyn Runner, job: &Job, arena: &File) -> Result<(), Stop> {
+        let before = memory::read(Moment::Loaded);
+        let mut timed = self.timed(runner, job, arena)?;
+        self.cold(&mut timed, job)?;
+        self.place(Moment::BeforeWindow, job)?;
+        self.memory_beside_arena(Moment::BeforeWindow, &before)?;
+        self.await_load()?;
+        let word = Arc::new(LastWord::default());
+        listen(self.control.try_clone()?, &word)?;
+        self.enter(Stage::Measure)?;
+        let ran = timed.beside(&word);
+        self.trial_result(ran)?;
+        self.leave()?;
+        self.enter(Stage::Teardown)?;
+        self.after_window(job, &before)
+    }
+
+    fn after_window(&mut self, job: &Job, before: &Memory) -> Result<(), Stop> {
         let after = placement::read(Moment::AfterWindow, &job.cpus)
             .map_err(|why| internal(format!("threads cannot be read: {why}")))?;
         self.record(Record::Placement(after))?;
-        self.memory_beside_arena(Moment::AfterWindow, &before)?;
-        self.outputs(runner, job)
+        Ok(self.memory_beside_arena(Moment::AfterWindow, before)?)
     }
 
     /// Cold is measured on an idle board; what follows is not.
@@ -329,6 +395,33 @@ impl Worker {
         let frame = Frame::encode(MESSAGE, message).map_err(io::Error::other)?;
         frame::write_blocking(&mut self.control, &frame)
     }
+}
+
+/// Hears the daemon while the trials run: when the window opens, and when all is over. The end of the line
+/// is an end too. This thread sleeps in the kernel but for those two moments.
+fn listen(mut control: UnixStream, word: &Arc<LastWord>) -> Result<(), Stop> {
+    let word = Arc::clone(word);
+    let thread = thread::Builder::new().name("tenant-line".into());
+    let heard = thread.spawn(move || {
+        while let Ok(Some(frame)) = frame::read_blocking(&mut control, frame::LIMIT) {
+            match frame.kind {
+                WINDOW => word.say(Told::Measure),
+                STOP => break,
+                _ => {}
+            }
+        }
+        word.say(Told::End);
+    });
+    let started = heard.map_err(|why| internal(format!("a thread cannot be made: {why}")))?;
+    // It ends with the line, or with the process.
+    drop(started);
+    Ok(())
+}
+
+/// Whatever happens to the daemon, a tenant runs no longer: a signal ends it.
+fn set_deadline(deadline: Nanos) {
+    let left = (deadline - Monotonic.now()).0.max(0) as u64 / 1_000_000_000;
+    alarm::set(u32::try_from(left).unwrap_or(u32::MAX - 1) + 1);
 }
 
 fn cannot_place(job: &Job, why: &io::Error) -> Failure {

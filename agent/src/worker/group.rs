@@ -11,20 +11,20 @@ use tokio::time::{Instant, sleep_until};
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The worker's process group, killed when this is dropped.
-pub(super) struct Group {
+pub(crate) struct Group {
     leader: Option<Pid>,
-    pub(super) killed_at: Option<Instant>,
+    pub(crate) killed_at: Option<Instant>,
 }
 
 impl Group {
-    pub(super) fn of(child: &Child) -> Self {
+    pub(crate) fn of(child: &Child) -> Self {
         Self {
             leader: child.id().map(|pid| Pid::from_raw(pid as i32)),
             killed_at: None,
         }
     }
 
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(leader) = self.leader {
             // Nobody left to kill is what is wanted.
             let _ = killpg(leader, Signal::SIGKILL);
@@ -34,13 +34,13 @@ impl Group {
 
     /// Ends what a worker that is gone and waited for has left behind. Its number may belong to
     /// somebody else afterwards, so this is the last that is sent.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.kill();
         self.leader = None;
     }
 
     /// Over when a killed process should have been gone for long.
-    pub(super) async fn patience(&self) {
+    pub(crate) async fn patience(&self) {
         if let Some(at) = self.killed_at {
             sleep_until(at + KILL_PATIENCE).await;
         }

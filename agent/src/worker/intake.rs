@@ -11,7 +11,7 @@ use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use crate::arena::reader::ArenaError;
 use crate::arena::{ArenaReader, Sealed};
 use crate::clock::{Clock, Monotonic};
-use crate::daemon::repeat_folder::RepeatFolder;
+use crate::daemon::repeat_folder::LaneFiles;
 use crate::trial::steady::median;
 
 /// Looks at least four times a second, and at least four times while the ring fills.
@@ -54,10 +54,10 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// Opens the folder's arena once the number of columns is known.
-    pub fn open(&mut self, folder: &RepeatFolder, columns: usize) -> io::Result<()> {
-        folder.keep_columns(columns)?;
-        self.open = Some((folder.arena_reader(columns, 0)?, folder.sealed()?));
+    /// Opens the arena of a lane once the number of columns is known.
+    pub fn open(&mut self, lane: &LaneFiles, columns: usize) -> io::Result<()> {
+        lane.keep_columns(columns)?;
+        self.open = Some((lane.arena_reader(columns, 0)?, lane.sealed()?));
         self.looked = Monotonic.now();
         Ok(())
     }

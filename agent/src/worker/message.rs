@@ -2,6 +2,7 @@
 
 use edgedyno_shared::device::RuntimeFacts;
 use edgedyno_shared::repeat::{Stage, StageSpan};
+use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::record::Record;
 use serde::{Deserialize, Serialize};
@@ -14,11 +15,20 @@ pub const TASK: u8 = 1;
 pub const MESSAGE: u8 = 2;
 /// Kind byte of the frame without content that answers [`Message::AwaitsLoad`].
 pub const GO: u8 = 3;
+/// Kind byte of the frame without content that tells a tenant that the window is open.
+pub const WINDOW: u8 = 4;
+/// Kind byte of the frame without content that ends a tenant.
+pub const STOP: u8 = 5;
 
 /// Sent by the daemon once, after the worker has named its build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
     Measure(Box<Job>),
+    /// Runs beside another case until told to stop, or until the deadline by the monotonic clock.
+    Beside {
+        job: Box<Job>,
+        deadline: Nanos,
+    },
     /// Opens a library only to ask what it is.
     Probe {
         backend: String,
@@ -36,7 +46,8 @@ pub enum Message {
     },
     StageEnds(StageSpan),
     Record(Box<Record>),
-    /// The cold trials are done; the worker goes on when the load of its condition has settled.
+    /// The cold trials are done. A case goes on when the load of its condition has settled, a tenant when
+    /// all of that load is ready.
     AwaitsLoad,
     /// Answer to [`Task::Probe`].
     Facts(Result<RuntimeFacts, Failure>),

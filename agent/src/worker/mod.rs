@@ -6,7 +6,7 @@
 mod bindings;
 mod cost;
 pub mod entry;
-mod group;
+pub(crate) mod group;
 pub mod intake;
 pub mod job;
 pub mod memory;
@@ -14,7 +14,7 @@ pub mod message;
 pub mod placement;
 pub mod probe;
 pub mod spawn;
-mod streams;
+pub(crate) mod streams;
 pub mod supervise;
 pub mod tail;
 pub mod verdict;

@@ -15,14 +15,14 @@ use super::tail::Tail;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Both streams and the tasks that read them.
-pub(super) struct Streams {
+pub(crate) struct Streams {
     stdout: Rc<RefCell<Tail>>,
     stderr: Rc<RefCell<Tail>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Streams {
-    pub(super) fn drain(child: &mut Child) -> Self {
+    pub(crate) fn drain(child: &mut Child) -> Self {
         let (stdout, stderr): (Rc<RefCell<Tail>>, Rc<RefCell<Tail>>) = Default::default();
         let mut tasks = Vec::new();
         if let Some(stream) = child.stdout.take() {
@@ -39,7 +39,7 @@ impl Streams {
     }
 
     /// Waits for the ends of the streams, but not for a grandchild that keeps them open.
-    pub(super) async fn settle(&mut self) {
+    pub(crate) async fn settle(&mut self) {
         for task in self.tasks.drain(..) {
             let abort = task.abort_handle();
             if timeout(PATIENCE, task).await.is_err() {
@@ -48,11 +48,11 @@ impl Streams {
         }
     }
 
-    pub(super) fn stdout(&self) -> Ref<'_, Tail> {
+    pub(crate) fn stdout(&self) -> Ref<'_, Tail> {
         self.stdout.borrow()
     }
 
-    pub(super) fn stderr(&self) -> Ref<'_, Tail> {
+    pub(crate) fn stderr(&self) -> Ref<'_, Tail> {
         self.stderr.borrow()
     }
 }

@@ -23,6 +23,7 @@ use super::watched::{Watched, agent_failed};
 use crate::daemon::repeat_folder::RepeatFolder;
 use crate::facts::Kernel;
 use crate::stressor::load::{Ground, Happening, LoadRun};
+use crate::worker::job::Job;
 use crate::worker::spawn::SelfExec;
 
 /// How far a user wants a running repeat stopped.
@@ -53,6 +54,8 @@ pub struct Surroundings<'a> {
     /// For files that stressors write.
     pub scratch: &'a Path,
     pub folder: &'a mut RepeatFolder,
+    /// Jobs of the models that run beside the case.
+    pub tenants: Vec<Job>,
     /// CPUs the daemon was bound to; empty when none could be spared.
     pub agent_cpus: Vec<u16>,
     pub cancel: watch::Receiver<Cancel>,
@@ -97,16 +100,14 @@ pub async fn supervise(
                 if let Message::Build(build) = &message {
                     greet(build, line.as_mut(), &mut watched, around.folder).await;
                 }
-                follow(&message, &mut load, order, around, &mut watched);
+                follow(&message, &mut load, order, around);
                 watched.hear(message, around.folder);
                 next_look = next_look.min(Instant::now() + watched.interval());
             }
             happening = happening_of(&mut load) => match happening {
                 Happening::Settled => let_go(line.as_mut()).await,
-                Happening::Failed(failure) => {
-                    load = None;
-                    watched.fail(failure);
-                }
+                Happening::Failed(failure) => watched.fail(failure),
+                Happening::Record(record) => watched.keep(around.folder.log(&record)),
             },
             exit = child.wait() => break exit.ok(),
             () = sleep_until(next_look) => {
@@ -135,7 +136,7 @@ pub async fn supervise(
         while let Some(message) = messages.recv().await {
             // Nobody awaits a load any more.
             if !matches!(message, Message::AwaitsLoad) {
-                follow(&message, &mut load, order, around, &mut watched);
+                follow(&message, &mut load, order, around);
             }
             watched.hear(message, around.folder);
         }
@@ -161,8 +162,7 @@ fn follow(
     message: &Message,
     load: &mut Option<LoadRun>,
     order: &RepeatOrder,
-    around: &Surroundings<'_>,
-    watched: &mut Watched<'_>,
+    around: &mut Surroundings<'_>,
 ) {
     match message {
         Message::AwaitsLoad if load.is_none() => {
@@ -170,11 +170,10 @@ fn follow(
                 exec: around.exec,
                 kernel: around.kernel,
                 scratch: around.scratch,
+                tenants: std::mem::take(&mut around.tenants),
+                folder: around.folder,
             };
-            match LoadRun::start(order, &ground) {
-                Ok(started) => *load = Some(started),
-                Err(failure) => watched.fail(failure),
-            }
+            *load = Some(LoadRun::start(order, ground));
         }
         Message::StageBegins {
             stage: Stage::Measure,

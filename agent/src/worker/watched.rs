@@ -159,6 +159,7 @@ impl<'a> Watched<'a> {
             | Record::Chunk(_)
             | Record::AgentCost(_)
             | Record::Stress(_)
+            | Record::Tenant(_)
             | Record::ClockExchange(_)
             | Record::ClockReading(_) => return,
             Record::Schema { lane: 0, schema } => {
@@ -169,10 +170,10 @@ impl<'a> Watched<'a> {
                     let detail = "the worker declared its columns twice";
                     return self.fail(Failure::new(FailureCode::Protocol, detail));
                 }
-                let opened = self.intake.open(folder, schema.columns.len());
+                let opened = self.intake.open(&folder.lane(0), schema.columns.len());
                 self.keep(opened);
             }
-            // Each lane needs an arena of its own, and there is one.
+            // Each lane has an arena and a worker of its own.
             Record::Schema { lane, .. } => {
                 let detail = format!("the worker declared lane {lane}, and trials come on lane 0");
                 return self.fail(Failure::new(FailureCode::Protocol, detail));

@@ -142,13 +142,20 @@ impl Segment {
 
     /// Cells of the repeat's own lane by column.
     pub(crate) fn columns(&self) -> Vec<Vec<i64>> {
+        self.columns_of(0)
+    }
+
+    /// Cells of a lane by column.
+    pub(crate) fn columns_of(&self, wanted: u16) -> Vec<Vec<i64>> {
         let schema = self.records.iter().find_map(|record| match record {
-            Record::Schema { schema, .. } => Some(schema.columns.len()),
+            Record::Schema { lane, schema } if *lane == wanted => Some(schema.columns.len()),
             _ => None,
         });
         let mut columns = vec![Vec::new(); schema.unwrap_or(0)];
         for record in &self.records {
-            if let Record::Chunk(chunk) = record {
+            if let Record::Chunk(chunk) = record
+                && chunk.lane == wanted
+            {
                 chunk.append_to(&mut columns).unwrap();
             }
         }
@@ -309,6 +316,7 @@ pub(crate) fn order(repeat: u32, options: &[(&str, &str)]) -> RepeatOrder {
         scenario: Scenario::Single,
         io: Io::Resident,
         condition: Condition::idle(),
+        tenants: Vec::new(),
         inputs: InputSpec {
             source: InputSource::Generated {
                 generator: Generator::Normal,

@@ -29,6 +29,10 @@ pub struct Achieved {
     pub run_delay_share: Option<f64>,
     /// Every thread was where it was told to be, at its start and at its end.
     pub placed: bool,
+    /// Why it did not do what it was told to the end.
+    pub failure: Option<String>,
+    /// Of a tool that counts for itself: what it says it did, in its own currency.
+    pub own_count: Option<Vec<String>>,
 }
 
 impl Achieved {
@@ -42,7 +46,8 @@ impl Achieved {
             let rates = windows.as_ref()?.iter();
             let rates = rates.map(|w| w.work as f64 / seconds(w));
             let sum: f64 = rates.sum();
-            (row.unit != UnitRow::Nothing && sum.is_finite()).then_some(sum)
+            let is_counted = matches!(row.unit, UnitRow::Bytes | UnitRow::Operations);
+            (is_counted && sum.is_finite()).then_some(sum)
         };
         let shares = |of: &dyn Fn(&crate::store::rows::StressWindowRow) -> Option<f64>| {
             let windows = windows.as_ref()?.iter();
@@ -51,8 +56,12 @@ impl Achieved {
                 .collect::<Option<Vec<f64>>>()
         };
         let delay = |w: &crate::store::rows::StressWindowRow| Some(w.run_delay_ns? as f64 / 1e9);
-        let in_place =
-            |cpu: u16, seen: &Option<Vec<u16>>| seen.as_ref().is_none_or(|s| *s == [cpu]);
+        let in_place = |cpu: u16, seen: &Option<Vec<u16>>| match seen {
+            None => true,
+            // A tool places its own workers, on the CPUs of all of them.
+            Some(seen) if row.unit == UnitRow::Own => *seen == row.cpus,
+            Some(seen) => *seen == [cpu],
+        };
         Self {
             stressor: row.stressor.clone(),
             cpus: row.cpus.clone(),
@@ -70,6 +79,11 @@ impl Achieved {
                 .threads
                 .iter()
                 .all(|t| in_place(t.cpu, &t.cpus_at_start) && in_place(t.cpu, &t.cpus_at_end)),
+            failure: row.failure.as_ref().map(|failure| failure.detail.clone()),
+            own_count: (row.unit == UnitRow::Own).then(|| {
+                let figures = row.tool.iter().flat_map(|tool| &tool.figures);
+                figures.map(|f| format!("{} {}", f.value, f.unit)).collect()
+            }),
         }
     }
 
@@ -97,8 +111,11 @@ impl Achieved {
 }
 
 /// Bytes a second of all stressors of a repeat by the wall, which is what the board's memory saw; zero
-/// where none of them moves any.
+/// where none of them moves any; none where one of them is a tool that counts for itself.
 pub fn bytes_per_second(rows: &[StressRow]) -> Option<f64> {
+    if rows.iter().any(|row| row.unit == UnitRow::Own) {
+        return None;
+    }
     let moving = rows
         .iter()
         .filter(|row| row.unit == UnitRow::Bytes && row.stressor != "io");
@@ -131,6 +148,9 @@ pub(crate) mod tests {
             ready_ns: Some(1),
             started_ns: Some(2),
             stopped_ns: Some(3),
+            failure: None,
+            exit: None,
+            tool: None,
             threads: vec![StressThreadRow {
                 cpu: 1,
                 tid: 7,

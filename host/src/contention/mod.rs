@@ -3,9 +3,17 @@
 //! Pure functions over what was stored, so that every figure can be worked out again with no board.
 
 pub mod achieved;
+pub mod axis;
 pub mod curve;
 pub mod gap;
 pub mod knee;
+pub mod ladder;
+pub mod levels;
 pub mod read;
 pub mod report;
+pub mod tenant;
+mod traffic;
 pub mod validity;
+
+#[cfg(test)]
+mod testing;

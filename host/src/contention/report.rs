@@ -7,22 +7,22 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::achieved::{Achieved, bytes_per_second};
-use super::curve::{OfRound, Ratio, centre, pairs, slowdown};
+use super::axis::XAxis;
+use super::curve::{OfRound, Ratio, centre, slowdown};
 use super::gap::Gaps;
-use super::knee::Fit;
+use super::ladder::{Ladder, ladders};
+use super::levels::{Curve, curves};
+use super::tenant::{self, Efficiency, TenantPoint};
+use super::traffic;
 use super::validity::{Mark, marks};
 use crate::compare::metric::{self, Metric};
 use crate::plan::axes::axes;
-use crate::plan::condition::{Condition, Level};
+use crate::plan::condition::{Condition, Level, Term};
 use crate::stats::ratio::LogRatio;
 use crate::view::{CaseView, RepeatView};
 
 /// Names the form of the document.
 pub const DOCUMENT: &str = "edgedyno/contention/1";
-
-/// What the x axis counts, in one sentence.
-pub const CURRENCY: &str = "bytes read and written by the stressors by their own count, each byte once, \
-    without what caches fetch only to overwrite it (as STREAM counts), for each second of the wall";
 
 /// Figures that are followed. The first is the one that curves are drawn of.
 pub const METRICS: [&str; 3] = ["latency_p50_ms", "latency_p95_ms", "latency_p99_ms"];
@@ -57,9 +57,15 @@ pub struct Experiment {
     /// What they share.
     pub axes: BTreeMap<String, String>,
     pub simulated: bool,
+    /// What GB/s are here.
+    pub x_axis: XAxis,
+    /// The same in one sentence.
+    pub currency: &'static str,
     pub baseline: Baseline,
     pub points: Vec<Point>,
     pub curves: Vec<Curve>,
+    /// Over options of other models.
+    pub ladders: Vec<Ladder>,
     pub recovery: Option<Recovery>,
     /// Condition of the valid point that slows p50 most.
     pub worst: Option<String>,
@@ -70,6 +76,8 @@ pub struct Experiment {
 pub struct Baseline {
     pub case: String,
     pub repeats: usize,
+    /// Bytes a second that the memory controllers moved, where they are counted.
+    pub traffic_bps: Option<f64>,
     pub figures: BTreeMap<String, Figure>,
 }
 
@@ -89,10 +97,14 @@ pub struct Point {
     pub share: Option<f64>,
     /// Bytes a second asked for.
     pub target_bps: Option<f64>,
-    /// Bytes a second by the wall: what the memory saw.
+    /// Where it stands on the x axis.
+    pub x_bps: Option<f64>,
+    /// Bytes a second of the stressors by their own count, by the wall.
     pub achieved_bps: Option<f64>,
     /// The same for each second of the stressors' CPU time.
     pub achieved_per_cpu_second_bps: Option<f64>,
+    /// Bytes a second that the memory controllers moved for everybody, where they are counted.
+    pub traffic_bps: Option<f64>,
     pub repeats: usize,
     pub valid_repeats: usize,
     pub valid: bool,
@@ -102,6 +114,10 @@ pub struct Point {
     pub slowdown: BTreeMap<String, Ratio>,
     /// Against the same CPUs kept busy with nothing.
     pub over_spin: BTreeMap<String, Ratio>,
+    /// Other models of the condition.
+    pub tenants: Vec<TenantPoint>,
+    /// How well all models share the board; none without others, or where one was not measured alone.
+    pub efficiency: Option<Efficiency>,
 }
 
 /// A mark and the repeat that has it.
@@ -110,33 +126,6 @@ pub struct OfRepeat {
     pub repeat: u32,
     #[serde(flatten)]
     pub mark: Mark,
-}
-
-/// The levels of one stressor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Curve {
-    /// The condition without its level.
-    pub stressor: String,
-    /// Of the slowdown of p50 over GB/s; none with too few levels.
-    pub fit: Option<Fit>,
-    /// Milliseconds of p50 for each GB/s: behind the knee where there is one.
-    pub sensitivity_ms_per_gbps: Option<super::knee::Slope>,
-    pub slo: Option<Slo>,
-    /// Conditions in the order of what was achieved.
-    pub conditions: Vec<String>,
-}
-
-/// How much traffic a limit bears.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Slo {
-    pub metric: String,
-    pub limit_ms: f64,
-    /// The most traffic at which the whole interval was within the limit, and at all levels below.
-    pub kept_up_to_gbps: Option<f64>,
-    /// The least traffic at which the whole interval was beyond it.
-    pub broken_from_gbps: Option<f64>,
-    /// Where the line between the levels crosses it.
-    pub crossing_gbps: Option<f64>,
 }
 
 /// Whether the board at the end was that of the experiment.
@@ -163,7 +152,7 @@ pub fn experiments(cases: &[Read], ask: &Ask) -> Vec<Experiment> {
     }
     let groups = groups.into_iter();
     groups
-        .filter_map(|(axes, of_group)| Experiment::of(axes, &of_group, ask))
+        .filter_map(|(axes, of_group)| Experiment::of(axes, &of_group, cases, ask))
         .collect()
 }
 
@@ -172,18 +161,17 @@ pub fn document(run: &str, experiments: &[Experiment], gaps: &[Gaps]) -> Value {
     json!({
         "document": DOCUMENT,
         "run": run,
-        "currency": CURRENCY,
         "experiments": serde_json::to_value(experiments).unwrap_or_default(),
         "gaps": serde_json::to_value(gaps).unwrap_or_default(),
     })
 }
 
 /// What is read of one case.
-struct Measured<'a> {
+pub(super) struct Measured<'a> {
     read: &'a Read,
-    condition: Condition,
+    pub(super) condition: Condition,
     /// Repeats that count, without those of the recovery.
-    repeats: Vec<&'a RepeatView>,
+    pub(super) repeats: Vec<&'a RepeatView>,
     marks: Vec<OfRepeat>,
 }
 
@@ -218,7 +206,7 @@ impl<'a> Measured<'a> {
         !of_repeat.any(|mark| mark.mark.invalid)
     }
 
-    fn valid(&self) -> Vec<&'a RepeatView> {
+    pub(super) fn valid(&self) -> Vec<&'a RepeatView> {
         let repeats = self.repeats.iter().copied();
         repeats.filter(|repeat| self.is_valid(repeat)).collect()
     }
@@ -232,7 +220,14 @@ impl<'a> Measured<'a> {
         }
     }
 
-    fn figures(&self, metric: &Metric) -> Vec<OfRound> {
+    /// The mean over the repeats that figures are made of; none where one of them has none.
+    fn mean(&self, of: &dyn Fn(&RepeatView) -> Option<f64>) -> Option<f64> {
+        let counted = self.counted();
+        let values: Option<Vec<f64>> = counted.iter().map(|repeat| of(repeat)).collect();
+        crate::stats::mean::arithmetic(&values?)
+    }
+
+    pub(super) fn figures(&self, metric: &Metric) -> Vec<OfRound> {
         let of_repeat = |repeat: &&RepeatView| {
             Some(OfRound {
                 round: repeat.row.key.repeat,
@@ -278,7 +273,7 @@ fn in_ms(values: &[OfRound]) -> Option<Figure> {
     })
 }
 
-fn figures(measured: &Measured<'_>) -> BTreeMap<String, Figure> {
+pub(super) fn figures(measured: &Measured<'_>) -> BTreeMap<String, Figure> {
     let all = measured.all().into_iter();
     all.filter_map(|(name, values)| Some((name, in_ms(&values)?)))
         .collect()
@@ -293,8 +288,13 @@ fn ratios(without: &Measured<'_>, loaded: &Measured<'_>) -> BTreeMap<String, Rat
 }
 
 impl Experiment {
-    fn of(axes: BTreeMap<String, String>, cases: &[&Read], ask: &Ask) -> Option<Self> {
-        let measured = cases.iter().map(|read| Measured::of(read, ask.recovery));
+    fn of(
+        axes: BTreeMap<String, String>,
+        own: &[&Read],
+        cases: &[Read],
+        ask: &Ask,
+    ) -> Option<Self> {
+        let measured = own.iter().map(|read| Measured::of(read, ask.recovery));
         let measured: Vec<Measured<'_>> = measured.collect();
         let idle = measured
             .iter()
@@ -304,21 +304,26 @@ impl Experiment {
         if loaded.is_empty() {
             return None;
         }
+        let x = XAxis::of_repeats(measured.iter().flat_map(|m| m.repeats.iter().copied()));
         let points: Vec<Point> = loaded
             .iter()
-            .map(|m| Point::of(m, idle, &measured))
+            .map(|m| Point::of(m, idle, &measured, cases, x))
             .collect();
         let worst = points.iter().filter(|point| point.valid);
         let worst = worst.filter_map(|p| Some((p, p.slowdown.get(METRICS[0])?.ratio)));
         let worst = worst.max_by(|a, b| a.1.total_cmp(&b.1));
         Some(Self {
-            curves: curves(&loaded, idle, &points, ask),
+            curves: curves(&loaded, idle, &points, x, ask),
+            ladders: ladders(&loaded, idle, &points),
             recovery: recovery(idle, ask.recovery),
             worst: worst.map(|(point, _)| point.condition.clone()),
             simulated: idle.read.view.is_simulated(),
+            x_axis: x,
+            currency: x.currency(),
             baseline: Baseline {
                 case: idle.key(),
                 repeats: idle.repeats.len(),
+                traffic_bps: idle.mean(&traffic::bytes_per_second),
                 figures: figures(idle),
             },
             axes,
@@ -328,26 +333,31 @@ impl Experiment {
 }
 
 impl Point {
-    fn of(measured: &Measured<'_>, idle: &Measured<'_>, all: &[Measured<'_>]) -> Self {
+    pub(super) fn of(
+        measured: &Measured<'_>,
+        idle: &Measured<'_>,
+        all: &[Measured<'_>],
+        cases: &[Read],
+        x: XAxis,
+    ) -> Self {
         let valid = measured.valid();
         let counted = measured.counted();
-        let mean = |of: &dyn Fn(&RepeatView) -> Option<f64>| {
-            let values: Option<Vec<f64>> = counted.iter().map(|repeat| of(repeat)).collect();
-            crate::stats::mean::arithmetic(&values?)
-        };
         let paced = |repeat: &RepeatView| {
             let rows = repeat.row.stress.iter().map(Achieved::of);
             let moving = rows.filter(|achieved| achieved.unit == "bytes");
             moving.map(|achieved| achieved.per_cpu_second).sum()
         };
+        let case = Case::from(&measured.read.view.entry.case);
         let spin = all.iter().find(|other| is_control(other, measured));
         Self {
             case: measured.key(),
             condition: measured.condition.to_string(),
             share: share(&measured.condition),
             target_bps: counted.first().and_then(|repeat| target(repeat)),
-            achieved_bps: mean(&|repeat| bytes_per_second(&repeat.row.stress)),
-            achieved_per_cpu_second_bps: mean(&paced),
+            x_bps: measured.mean(&|repeat| x.of(repeat)),
+            achieved_bps: measured.mean(&moved),
+            achieved_per_cpu_second_bps: measured.mean(&paced),
+            traffic_bps: measured.mean(&traffic::bytes_per_second),
             repeats: measured.repeats.len(),
             valid_repeats: valid.len(),
             // The load of most repeats was what it was meant to be.
@@ -356,12 +366,20 @@ impl Point {
             figures: figures(measured),
             slowdown: ratios(idle, measured),
             over_spin: spin.map(|spin| ratios(spin, measured)).unwrap_or_default(),
+            tenants: tenant::points(&case, &counted, cases),
+            efficiency: tenant::efficiency(&case, &idle.counted(), &counted, cases),
         }
     }
 }
 
+/// Bytes a second of a repeat's load; what another model moves nobody counts.
+pub(super) fn moved(repeat: &RepeatView) -> Option<f64> {
+    let is_counted = repeat.row.tenants.is_empty() || !repeat.row.stress.is_empty();
+    bytes_per_second(&repeat.row.stress).filter(|_| is_counted)
+}
+
 /// Whether a case keeps the same CPUs busy with nothing.
-fn is_control(other: &Measured<'_>, loaded: &Measured<'_>) -> bool {
+pub(super) fn is_control(other: &Measured<'_>, loaded: &Measured<'_>) -> bool {
     let cpus = |condition: &Condition| {
         let mut cpus: Vec<u16> = condition.cpus().collect();
         cpus.sort_unstable();
@@ -372,17 +390,26 @@ fn is_control(other: &Measured<'_>, loaded: &Measured<'_>) -> bool {
         && cpus(&other.condition) == cpus(&loaded.condition)
 }
 
-fn is_spin(condition: &Condition) -> bool {
-    !condition.is_idle() && condition.terms.iter().all(|term| term.kind.name == "spin")
+pub(super) fn is_spin(condition: &Condition) -> bool {
+    let spins = condition.terms.iter().all(|term| term.kind.name == "spin");
+    spins && !condition.is_idle() && condition.tenants.is_empty()
 }
 
 fn share(condition: &Condition) -> Option<f64> {
-    match condition.terms.as_slice() {
-        [term] => match term.level {
+    match only_term(condition) {
+        Some(term) => match term.level {
             Level::Full => Some(1.0),
             Level::Share(ppm) => Some(f64::from(ppm) / 1e6),
             Level::PerSecond(_) => None,
         },
+        None => None,
+    }
+}
+
+/// The stressor of a condition that has nothing else.
+pub(super) fn only_term(condition: &Condition) -> Option<&Term> {
+    match condition.terms.as_slice() {
+        [term] if condition.tenants.is_empty() => Some(term),
         _ => None,
     }
 }
@@ -391,144 +418,6 @@ fn target(repeat: &RepeatView) -> Option<f64> {
     let rows = repeat.row.stress.iter().map(Achieved::of);
     let targets: Option<Vec<f64>> = rows.map(|achieved| achieved.target_per_second).collect();
     targets.map(|all| all.iter().sum()).filter(|sum| *sum > 0.0)
-}
-
-/// One curve for each stressor that has several levels on the same CPUs.
-fn curves(
-    loaded: &[&Measured<'_>],
-    idle: &Measured<'_>,
-    points: &[Point],
-    ask: &Ask,
-) -> Vec<Curve> {
-    let mut names: Vec<String> = Vec::new();
-    let of_name = |measured: &Measured<'_>| match measured.condition.terms.as_slice() {
-        [term] if !is_spin(&measured.condition) => {
-            let mut term = term.clone();
-            term.level = Level::Full;
-            Some(term.to_string())
-        }
-        _ => None,
-    };
-    for name in loaded.iter().filter_map(|m| of_name(m)) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let curve = |name: String| {
-        let of_curve = loaded
-            .iter()
-            .zip(points)
-            .filter(|(m, _)| of_name(m).as_ref() == Some(&name));
-        let of_curve: Vec<(&Measured<'_>, &Point)> = of_curve.map(|(m, p)| (*m, p)).collect();
-        let control = of_curve.first().and_then(|(first, _)| {
-            let mut all = loaded.iter().zip(points);
-            all.find(|(m, _)| is_control(m, first))
-                .map(|(m, p)| (*m, p))
-        });
-        Curve::of(name, &of_curve, control, idle, ask)
-    };
-    names.into_iter().map(curve).collect()
-}
-
-impl Curve {
-    fn of(
-        stressor: String,
-        levels: &[(&Measured<'_>, &Point)],
-        control: Option<(&Measured<'_>, &Point)>,
-        idle: &Measured<'_>,
-        ask: &Ask,
-    ) -> Self {
-        // Where the CPUs are busy and the memory is not, else the idle board.
-        let mut observed = match control {
-            Some((spin, point)) if point.valid => observations(spin, idle),
-            _ => idle.repeats.iter().map(|_| (0.0, 1.0)).collect(),
-        };
-        let valid = || levels.iter().filter(|(_, point)| point.valid);
-        for (measured, _) in valid() {
-            observed.extend(observations(measured, idle));
-        }
-        let fit = Fit::of(&observed).filter(|_| valid().count() >= 2);
-        let p50 = figures(idle).get(METRICS[0]).map(|figure| figure.ms);
-        let sensitivity = fit.zip(p50).map(|(fit, ms)| {
-            let slope = fit.knee.map_or(fit.slope, |knee| knee.after);
-            super::knee::Slope {
-                value: slope.value * ms,
-                ci95: slope.ci95.map(|(low, high)| (low * ms, high * ms)),
-            }
-        });
-        let base = Point::of(idle, idle, &[]);
-        let control = control.map(|(_, point)| point).filter(|point| point.valid);
-        let mut steps: Vec<&Point> = vec![control.unwrap_or(&base)];
-        steps.extend(valid().map(|(_, point)| *point));
-        let mut order: Vec<&Point> = levels.iter().map(|(_, point)| *point).collect();
-        let reached = |point: &Point| point.achieved_bps.unwrap_or(0.0);
-        order.sort_by(|a, b| reached(a).total_cmp(&reached(b)));
-        Self {
-            stressor,
-            fit,
-            sensitivity_ms_per_gbps: sensitivity,
-            slo: ask
-                .slo
-                .as_ref()
-                .map(|(name, limit)| Slo::of(name, *limit, &steps)),
-            conditions: order
-                .into_iter()
-                .map(|point| point.condition.clone())
-                .collect(),
-        }
-    }
-}
-
-/// GB/s and slowdown of p50 of every valid repeat, each against the idle repeat of its round.
-fn observations(measured: &Measured<'_>, idle: &Measured<'_>) -> Vec<(f64, f64)> {
-    let Ok(p50) = metric::find(METRICS[0]) else {
-        return Vec::new();
-    };
-    let base = idle.figures(p50);
-    let of_repeat = |repeat: &RepeatView| {
-        let here = OfRound {
-            round: repeat.row.key.repeat,
-            value: (p50.of)(repeat)?,
-        };
-        let (without, loaded) = *pairs(&base, &[here]).first()?;
-        Some((
-            bytes_per_second(&repeat.row.stress)? / 1e9,
-            loaded / without,
-        ))
-    };
-    let valid = measured.valid();
-    valid.into_iter().filter_map(of_repeat).collect()
-}
-
-impl Slo {
-    /// `steps` may come in any order; those without the figure are passed over.
-    fn of(metric: &str, limit_ns: f64, steps: &[&Point]) -> Self {
-        let limit = limit_ns / 1e6;
-        let mut known: Vec<(f64, Figure)> = steps
-            .iter()
-            .filter_map(|point| {
-                let figure = *point.figures.get(metric)?;
-                Some((point.achieved_bps.unwrap_or(0.0) / 1e9, figure))
-            })
-            .collect();
-        known.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let high = |figure: &Figure| figure.ci95.map_or(f64::INFINITY, |(_, high)| high);
-        let low = |figure: &Figure| figure.ci95.map_or(f64::NEG_INFINITY, |(low, _)| low);
-        let kept = known.iter().take_while(|(_, figure)| high(figure) <= limit);
-        let broken = known.iter().find(|(_, figure)| low(figure) > limit);
-        let crossing = known.windows(2).find_map(|pair| {
-            let ((x0, a), (x1, b)) = (pair[0], pair[1]);
-            let crosses = a.ms <= limit && b.ms > limit;
-            crosses.then(|| x0 + (x1 - x0) * (limit - a.ms) / (b.ms - a.ms))
-        });
-        Self {
-            metric: metric.to_owned(),
-            limit_ms: limit,
-            kept_up_to_gbps: kept.last().map(|(x, _)| *x),
-            broken_from_gbps: broken.map(|(x, _)| *x),
-            crossing_gbps: crossing,
-        }
-    }
 }
 
 /// The last idle repeats against those between the loads.
@@ -549,61 +438,4 @@ fn recovery(idle: &Measured<'_>, count: usize) -> Option<Recovery> {
         repeats: last.len(),
         recovered: !is_other,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn point(gbps: f64, ms: f64, half: f64) -> Point {
-        let figure = Figure {
-            ms,
-            ci95: Some((ms - half, ms + half)),
-        };
-        Point {
-            case: String::new(),
-            condition: String::new(),
-            share: None,
-            target_bps: None,
-            achieved_bps: Some(gbps * 1e9),
-            achieved_per_cpu_second_bps: None,
-            repeats: 5,
-            valid_repeats: 5,
-            valid: true,
-            marks: Vec::new(),
-            figures: BTreeMap::from([("latency_p99_ms".to_owned(), figure)]),
-            slowdown: BTreeMap::new(),
-            over_spin: BTreeMap::new(),
-        }
-    }
-
-    #[test]
-    fn a_limit_is_kept_as_far_as_whole_intervals_say_and_broken_from_where_they_say() {
-        let points = [
-            point(0.0, 10.0, 1.0),
-            point(4.0, 12.0, 1.0),
-            point(8.0, 14.5, 1.0),
-            point(12.0, 18.0, 1.0),
-        ];
-        let steps: Vec<&Point> = points.iter().rev().collect();
-        let slo = Slo::of("latency_p99_ms", 15e6, &steps);
-        assert_eq!(slo.kept_up_to_gbps, Some(4.0));
-        assert_eq!(slo.broken_from_gbps, Some(12.0));
-        let crossing = slo.crossing_gbps.unwrap();
-        assert!(
-            (crossing - (8.0 + 4.0 * 0.5 / 3.5)).abs() < 1e-12,
-            "{crossing}"
-        );
-        let loose = Slo::of("latency_p99_ms", 50e6, &steps);
-        assert_eq!(
-            (loose.kept_up_to_gbps, loose.broken_from_gbps),
-            (Some(12.0), None)
-        );
-        let strict = Slo::of("latency_p99_ms", 5e6, &steps);
-        assert_eq!(
-            (strict.kept_up_to_gbps, strict.broken_from_gbps),
-            (None, Some(0.0))
-        );
-        assert_eq!(Slo::of("latency_p50_ms", 5e6, &steps).crossing_gbps, None);
-    }
 }

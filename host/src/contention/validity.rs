@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::achieved::{Achieved, OFF_TARGET, STARVED};
+use super::tenant;
 use crate::findings::throttling;
 use crate::telemetry::Digest;
 use crate::view::RepeatView;
@@ -24,7 +25,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    fn invalid(code: &'static str, text: String) -> Self {
+    pub(super) fn invalid(code: &'static str, text: String) -> Self {
         Self {
             code,
             text,
@@ -39,6 +40,7 @@ pub fn marks(repeat: &RepeatView) -> Vec<Mark> {
     for row in &repeat.row.stress {
         of_load(&Achieved::of(row), &mut out);
     }
+    out.extend(tenant::of(repeat).flat_map(|seen| seen.marks()));
     if let Some(how) = throttling(repeat) {
         out.push(Mark::invalid("throttled", how));
     }
@@ -56,12 +58,26 @@ pub fn marks(repeat: &RepeatView) -> Vec<Mark> {
 
 fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
     let name = &achieved.stressor;
+    if let Some(why) = &achieved.failure {
+        out.push(Mark::invalid("load_failed", format!("{name}: {why}")));
+    }
     if achieved.cpu_share.is_none() {
         out.push(Mark::invalid(
             "load_unknown",
             format!("what {name} did was not seen"),
         ));
         return;
+    }
+    if let Some(own) = &achieved.own_count {
+        let text = match own.as_slice() {
+            [] => format!("{name} printed no figure of what it did"),
+            own => format!("{name} says of all its life: {}", own.join(", ")),
+        };
+        out.push(Mark {
+            code: "load_uncounted",
+            text,
+            invalid: false,
+        });
     }
     if !achieved.placed {
         out.push(Mark::invalid(
@@ -108,18 +124,18 @@ fn of_telemetry(telemetry: &[Digest], out: &mut Vec<Mark>) {
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::device::Reading;
-    use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity};
+    use edgedyno_shared::telemetry::ChannelKind;
 
     use super::super::achieved::tests::row;
+    use super::super::testing::digest;
     use super::*;
-    use crate::store::rows::{ChannelRow, EffortRow, SamplesRow};
-    use crate::telemetry;
+    use crate::store::rows::{EffortRow, UnitRow};
 
     fn codes(row: &crate::store::rows::StressRow) -> Vec<&'static str> {
         let mut out = Vec::new();
         of_load(&Achieved::of(row), &mut out);
-        assert!(out.iter().all(|mark| mark.invalid));
+        let invalid = |mark: &Mark| mark.invalid || mark.code == "load_uncounted";
+        assert!(out.iter().all(invalid));
         out.iter().map(|mark| mark.code).collect()
     }
 
@@ -144,24 +160,17 @@ mod tests {
         assert_eq!(codes(&moved), ["load_unknown"]);
     }
 
-    fn digest(name: &str, kind: ChannelKind, values: &[i64]) -> Digest {
-        let channel = Channel {
-            id: 1,
-            name: name.into(),
-            unit: String::new(),
-            kind,
-            source: String::new(),
-            native_period: None,
-            fidelity: Fidelity::Measured,
-            period: None,
-            probe: Reading::Ok("1".into()),
-        };
-        let samples = SamplesRow {
-            at_ns: (0..values.len() as i64).map(|at| at * 100).collect(),
-            value: values.to_vec(),
-            quality: vec![0; values.len()],
-        };
-        telemetry::digest(&ChannelRow::from(&channel), &samples, None)
+    #[test]
+    fn a_tool_is_judged_by_its_cpu_time_and_its_own_figure_stays_its_own() {
+        let mut tool = row("stress-ng", EffortRow::Full, 0, 990);
+        tool.unit = UnitRow::Own;
+        assert_eq!(codes(&tool), ["load_uncounted"]);
+        let achieved = Achieved::of(&tool);
+        assert_eq!((achieved.per_wall_second, achieved.error()), (None, None));
+        tool.threads[0].window.as_mut().unwrap().cpu_time_ns /= 2;
+        tool.cpus = vec![1, 2];
+        tool.threads[0].cpus_at_start = Some(vec![1, 2]);
+        assert_eq!(codes(&tool), ["load_uncounted", "load_starved"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Rules about the load of a case: whether it was what its condition says.
 
 use crate::contention::achieved::{Achieved, OFF_TARGET, STARVED};
+use crate::contention::validity::marks;
 use crate::view::RepeatView;
 
 use super::{Evidence, Hit, Level, Rule};
@@ -31,9 +32,39 @@ pub(super) const RULES: &[Rule] = &[
         check: unknown,
     },
     Rule {
+        code: "load_failed",
+        level: Level::Invalid,
+        meaning: "A stressor failed before the repeat was over; its record has the reason, what it had done, and how its process ended.",
+        check: |e| of_marks(e, "load_failed"),
+    },
+    Rule {
+        code: "tenant_failed",
+        level: Level::Invalid,
+        meaning: "Another model of the condition failed, or trials of it did: for a part of the window at least the case ran without it.",
+        check: |e| of_marks(e, "tenant_failed"),
+    },
+    Rule {
+        code: "tenant_off_rate",
+        level: Level::Invalid,
+        meaning: "Another model of the condition ran more than 3 % off the rate it was asked for. A rate is more than it can do when its latency beside the case is longer than its period.",
+        check: |e| of_marks(e, "tenant_off_rate"),
+    },
+    Rule {
+        code: "tenant_moved",
+        level: Level::Invalid,
+        meaning: "A thread of another model of the condition was not on its CPUs when the window was over.",
+        check: |e| of_marks(e, "tenant_moved"),
+    },
+    Rule {
+        code: "tenant_unknown",
+        level: Level::Invalid,
+        meaning: "Another model of the condition began fewer than two trials in the window, so nobody can say what load it was. A longer window has more of them.",
+        check: |e| of_marks(e, "tenant_unknown"),
+    },
+    Rule {
         code: "load_on_own_cpu",
         level: Level::Warning,
-        meaning: "A stressor had a CPU of the model: what is measured is how the two share it.",
+        meaning: "A stressor or another model had a CPU of the model: what is measured is how the two share it.",
         check: on_own_cpu,
     },
 ];
@@ -45,6 +76,16 @@ fn achieved<'a>(e: &'a Evidence<'_>) -> impl Iterator<Item = (&'a RepeatView, Ac
         let rows = repeat.row.stress.iter();
         rows.map(move |row| (repeat, Achieved::of(row)))
     })
+}
+
+/// Marks of tenants and failed stressors, as an experiment has them.
+fn of_marks(e: &Evidence<'_>, code: &str) -> Vec<Hit> {
+    let of_repeat = |repeat| marks(repeat).into_iter().map(move |mark| (repeat, mark));
+    let marks = e.counting().flat_map(of_repeat);
+    let of_code = marks.filter(|(_, mark)| mark.code == code);
+    of_code
+        .map(|(repeat, mark)| Hit::of(repeat, mark.text))
+        .collect()
 }
 
 fn starved(e: &Evidence<'_>) -> Vec<Hit> {
@@ -101,9 +142,11 @@ fn on_own_cpu(e: &Evidence<'_>) -> Vec<Hit> {
     let shared = e.counting().find_map(|repeat| {
         let own = &repeat.row.placements.last()?.wanted;
         let stress = repeat.row.stress.iter().flat_map(|row| &row.cpus);
-        stress.copied().find(|cpu| own.contains(cpu))
+        let tenants = repeat.row.tenants.iter();
+        let tenants = tenants.flat_map(|row| &row.tenant.cpus);
+        stress.chain(tenants).copied().find(|cpu| own.contains(cpu))
     });
-    let text = |cpu: u16| format!("CPU {cpu} runs the model and a stressor");
+    let text = |cpu: u16| format!("CPU {cpu} runs the model and something of its load");
     shared
         .map(|cpu| Hit::new(text(cpu)).figure("cpu", cpu))
         .into_iter()

@@ -1,6 +1,6 @@
 //! Axes of a case as names and values, and the two keys made of them.
 
-use edgedyno_shared::case::{Case, Generator, InputSource};
+use edgedyno_shared::case::{Case, Generator, InputSource, Tenant};
 use edgedyno_shared::ids::Sha256;
 use serde_json::{Value, json};
 use sha2::Digest;
@@ -63,11 +63,25 @@ pub fn case_key(case: &Case) -> Sha256 {
     };
     let runtime = case.runtime.as_ref().map(|r| r.sha256.to_string());
     hash(&format!(
-        r#"{{"axes":{},"inputs":{files},"model":"{}","runtime":{}}}"#,
+        r#"{{"axes":{},"inputs":{files},"model":"{}","runtime":{}{}}}"#,
         axes_text(case),
         case.model.sha256,
         json!(runtime),
+        tenants_text(case),
     ))
+}
+
+/// What tenants hold, whose names are in the condition; nothing where there are none.
+fn tenants_text(case: &Case) -> String {
+    if case.tenants.is_empty() {
+        return String::new();
+    }
+    let tenant = |tenant: &Tenant| {
+        let runtime = tenant.runtime.as_ref().map(|r| r.sha256.to_string());
+        json!([tenant.model.sha256.to_string(), tenant.backend, runtime])
+    };
+    let tenants: Vec<Value> = case.tenants.iter().map(tenant).collect();
+    format!(r#","tenants":{}"#, Value::from(tenants))
 }
 
 /// CPU numbers as a list of ranges: `0-3,7`.

@@ -1,5 +1,5 @@
 //! What else a board shall do, as people write it: `idle`, `spin:cpu1`, `mem_copy_nt:cpu1@50%`,
-//! `mem_read:cpu2-3@4000MB/s`, several joined by `+`.
+//! `mem_read:cpu2-3@4000MB/s`, `model:b.onnx@10Hz:cpu3`, several joined by `+`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,6 +9,7 @@ use edgedyno_shared::units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
 use super::axes::cpu_list;
+use super::tenant::{self, TenantTerm};
 use crate::near;
 use crate::options::parse;
 
@@ -20,12 +21,16 @@ pub const SETTLE: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Condition {
     pub terms: Vec<Term>,
+    /// Other models.
+    pub tenants: Vec<TenantTerm>,
 }
 
 /// One stressor of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
     pub kind: Kind,
+    /// Which of its ways, for a tool that has several.
+    pub method: Option<String>,
     /// Ascending, each once.
     pub cpus: Vec<u16>,
     pub level: Level,
@@ -96,18 +101,31 @@ impl Condition {
         if text.trim() == "idle" {
             return Ok(Self::default());
         }
-        let terms: Result<Vec<Term>, String> = text.split('+').map(Term::parse).collect();
-        let mut terms = terms?;
-        terms.sort_by_key(|a| a.to_string());
-        Ok(Self { terms })
+        let mut condition = Self::default();
+        for term in text.split('+') {
+            match term.trim_start().starts_with(tenant::PREFIX) {
+                true => condition.tenants.push(TenantTerm::parse(term)?),
+                false => condition.terms.push(Term::parse(term)?),
+            }
+        }
+        condition.sort();
+        Ok(condition)
+    }
+
+    /// Brings it into the one order that it is written in.
+    pub fn sort(&mut self) {
+        self.terms.sort_by_key(Term::to_string);
+        self.tenants.sort_by_key(TenantTerm::to_string);
     }
 
     pub fn is_idle(&self) -> bool {
-        self.terms.is_empty()
+        self.terms.is_empty() && self.tenants.is_empty()
     }
 
     pub fn cpus(&self) -> impl Iterator<Item = u16> {
-        self.terms.iter().flat_map(|term| term.cpus.iter().copied())
+        let tenants = self.tenants.iter().flat_map(|tenant| &tenant.cpus);
+        let terms = self.terms.iter().flat_map(|term| &term.cpus);
+        terms.chain(tenants).copied()
     }
 
     /// Calibrations that its shares refer to.
@@ -139,10 +157,10 @@ impl fmt::Display for Condition {
         if self.is_idle() {
             return f.write_str("idle");
         }
-        for (at, term) in self.terms.iter().enumerate() {
-            write!(f, "{}{term}", if at == 0 { "" } else { "+" })?;
-        }
-        Ok(())
+        let terms = self.terms.iter().map(Term::to_string);
+        let tenants = self.tenants.iter().map(TenantTerm::to_string);
+        let all: Vec<String> = terms.chain(tenants).collect();
+        f.write_str(&all.join("+"))
     }
 }
 
@@ -168,17 +186,22 @@ impl Term {
         let cpus = cpus.ok_or_else(|| format!("CPUs are needed, such as {name}:cpu1"))?;
         let mut term = Self {
             kind,
+            method: None,
             cpus: cpus_of(cpus)?,
             level: level.map_or(Ok(Level::Full), |level| level_of(kind, level))?,
             throttle: Throttle::Spin,
             working_set: None,
         };
         for option in options {
-            match option.strip_prefix("ws=") {
+            match option.split_once('=') {
                 None if option == "sleep" => term.throttle = Throttle::Sleep,
-                Some(size) => term.working_set = Some(working_set(kind, size)?),
-                None => return Err(format!("`/{option}` is neither /sleep nor /ws=SIZE")),
+                Some(("ws", size)) => term.working_set = Some(working_set(kind, size)?),
+                Some(("with", method)) => term.method = Some(method_of(kind, method)?),
+                _ => return Err(format!("`/{option}` is neither /sleep nor /ws=SIZE")),
             }
+        }
+        if kind.unit == WorkUnit::Own && term.throttle == Throttle::Sleep {
+            return Err(format!("{} goes its own pace", kind.name));
         }
         Ok(term)
     }
@@ -214,6 +237,7 @@ impl Term {
         };
         Ok(StressOrder {
             name: self.kind.name.to_owned(),
+            method: self.method.clone(),
             cpus: self.cpus.clone(),
             effort,
             throttle: self.throttle,
@@ -233,6 +257,9 @@ impl fmt::Display for Term {
         if self.throttle == Throttle::Sleep {
             f.write_str("/sleep")?;
         }
+        if let Some(method) = &self.method {
+            write!(f, "/with={method}")?;
+        }
         match self.working_set {
             Some(bytes) if bytes % (1 << 20) == 0 => write!(f, "/ws={}MiB", bytes >> 20),
             Some(bytes) => write!(f, "/ws={bytes}B"),
@@ -247,13 +274,13 @@ fn unknown(name: &str) -> String {
     match near.first() {
         Some(near) => format!("there is no stressor `{name}`; did you mean {near}?"),
         None => format!(
-            "there is no stressor `{name}`; there are idle, {}",
+            "there is no stressor `{name}`; there are idle, {}, and another model as model:FILE:cpu1",
             names.join(", ")
         ),
     }
 }
 
-fn cpus_of(text: &str) -> Result<Vec<u16>, String> {
+pub(super) fn cpus_of(text: &str) -> Result<Vec<u16>, String> {
     let list = text
         .strip_prefix("cpu")
         .and_then(|list| parse::cpus(list).ok());
@@ -266,6 +293,9 @@ fn cpus_of(text: &str) -> Result<Vec<u16>, String> {
 }
 
 fn level_of(kind: Kind, text: &str) -> Result<Level, String> {
+    if kind.unit == WorkUnit::Own && text != "100%" {
+        return Err(format!("{} goes its own pace: it has no levels", kind.name));
+    }
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
     if let Some(share) = text.strip_suffix('%').and_then(number) {
         if kind.unit == WorkUnit::Nothing && share < 100.0 {
@@ -300,11 +330,26 @@ fn level_of(kind: Kind, text: &str) -> Result<Level, String> {
 }
 
 fn working_set(kind: Kind, text: &str) -> Result<u64, String> {
-    if kind.unit != WorkUnit::Bytes || kind.name == "io" {
+    let goes_through = kind.unit == WorkUnit::Bytes && kind.name != "io";
+    if !goes_through && kind.name != "stressapptest" {
         return Err(format!("{} goes through no memory", kind.name));
     }
     let bytes = bytes(text).filter(|bytes| (1 << 16..=1 << 40).contains(bytes));
     bytes.ok_or_else(|| format!("`{text}` is no size such as 64MiB"))
+}
+
+/// The stressors of stress-ng go by names of letters, digits and hyphens.
+fn method_of(kind: Kind, text: &str) -> Result<String, String> {
+    if kind.name != "stress-ng" {
+        return Err(format!("{} has one way only", kind.name));
+    }
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_name) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "`{text}` is no stressor of stress-ng, such as stream or memcpy"
+        )),
+    }
 }
 
 /// A number of bytes with its unit, decimal or binary.
@@ -337,7 +382,14 @@ mod tests {
     #[test]
     fn conditions_have_one_form() {
         for (text, form) in [
+            (
+                "model:b.onnx@10Hz:cpu3 + mem_read:cpu1@50%+model:a.onnx:cpu2",
+                "mem_read:cpu1@50%+model:a.onnx:cpu2+model:b.onnx@10Hz:cpu3",
+            ),
             ("idle", "idle"),
+            ("stress-ng:cpu1@100%", "stress-ng:cpu1"),
+            ("stress-ng:cpu1/with=memcpy", "stress-ng:cpu1/with=memcpy"),
+            ("stressapptest:cpu1/ws=64MiB", "stressapptest:cpu1/ws=64MiB"),
             ("spin:cpu1", "spin:cpu1"),
             ("mem_copy_nt:cpu1@50%", "mem_copy_nt:cpu1@50%"),
             ("mem_copy_nt:cpu1@100%", "mem_copy_nt:cpu1"),
@@ -372,6 +424,11 @@ mod tests {
             ("mem_read:cpu1@1B/s", "neither a share"),
             ("cpu_int:cpu1@1GB/s", "moves no bytes"),
             ("cpu_int:cpu1/ws=64MiB", "no memory"),
+            ("stress-ng:cpu1@50%", "no levels"),
+            ("stress-ng:cpu1/sleep", "its own pace"),
+            ("stress-ng:cpu1/with=--all", "no stressor of stress-ng"),
+            ("stress-ng:cpu1/ws=64MiB", "no memory"),
+            ("mem_read:cpu1/with=memcpy", "one way only"),
             ("mem_read:cpu1/loud", "/loud"),
             ("idle+spin:cpu1", "there is no stressor `idle`"),
         ] {
@@ -427,10 +484,11 @@ mod tests {
         ) {
             let kind = KINDS[kind];
             let level = match kind.unit {
-                WorkUnit::Nothing => String::new(),
+                WorkUnit::Nothing | WorkUnit::Own => String::new(),
                 _ => format!("@{}%", f64::from(ppm) / 1e4),
             };
-            let sleep = if sleep { "/sleep" } else { "" };
+            let may_sleep = sleep && kind.unit != WorkUnit::Own;
+            let sleep = if may_sleep { "/sleep" } else { "" };
             let text = format!("{}:cpu{cpu}-{}{level}{sleep}", kind.name, cpu + more);
             let condition = Condition::parse(&text).unwrap();
             prop_assert_eq!(Condition::parse(&condition.to_string()), Ok(condition));

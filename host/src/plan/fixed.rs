@@ -320,6 +320,7 @@ pub(crate) mod tests {
             scenario: Scenario::Single,
             io: Io::Resident,
             condition: Condition::idle(),
+            tenants: Vec::new(),
             inputs: InputSpec {
                 source: InputSource::Generated {
                     generator: Generator::Normal,

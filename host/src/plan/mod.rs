@@ -14,6 +14,7 @@ pub mod plain;
 pub mod schedule;
 mod shuffle;
 pub mod sweep;
+pub mod tenant;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -27,6 +27,7 @@ pub fn case(board: &str, model: &ModelRef, backend: &str) -> Case {
         scenario: Scenario::Single,
         io: Io::Resident,
         condition: Condition::idle(),
+        tenants: Vec::new(),
         inputs: InputSpec {
             source: InputSource::Generated {
                 generator: Generator::Normal,

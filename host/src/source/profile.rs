@@ -12,7 +12,7 @@ use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow, SamplesRow};
 use crate::store::{Columns, RepeatRow};
 use crate::summary::{case_json, summarise};
 use crate::telemetry;
-use crate::view::{CaseView, RepeatView, Trials};
+use crate::view::{self, CaseView, RepeatView, Trials};
 
 use super::{Source, SourceError};
 
@@ -97,11 +97,17 @@ impl Profile {
             first
                 .iter()
                 .for_each(|lane| trials.take(&lane.trials.cells));
+            let Ok(beside) = view::beside(&repeat.row, &trials, |lane, take| {
+                let lanes = repeat.lanes.iter().filter(|found| found.lane == lane);
+                lanes.for_each(|found| take(&found.trials.cells));
+                Ok::<_, Infallible>(())
+            });
             let samples = |channel| Ok::<_, Infallible>(self.samples(&repeat.row, channel));
             let Ok((telemetry, moments)) = telemetry::of_repeat(&repeat.row, &trials, samples);
             RepeatView {
                 row: repeat.row.clone(),
                 trials,
+                beside,
                 telemetry,
                 moments,
             }

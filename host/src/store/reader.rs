@@ -13,7 +13,7 @@ use super::rows::{
     ArtifactRow, CaseEntry, ChannelRow, ClockExchangeRow, ClockReadingRow, CostRow, DeviceRow,
     EffectiveRow, EndRow, EventRow, FailureRow, FindingRow, InputsUsedRow, MemoryRow, ModelRow,
     OutcomeKind, OutputRow, PlacementRow, RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageName,
-    StageRow, StartRow, StressRow,
+    StageRow, StartRow, StressRow, TenantRow,
 };
 use super::{Columns, Result, Store, StoreError};
 
@@ -50,6 +50,9 @@ pub struct RepeatRow {
     /// Stressors that ran beside it.
     #[serde(default)]
     pub stress: Vec<StressRow>,
+    /// Other models that ran beside it; the trials of each have a lane of their own.
+    #[serde(default)]
+    pub tenants: Vec<TenantRow>,
     pub events: Vec<EventRow>,
     pub artifacts: Vec<ArtifactRow>,
     #[serde(default)]
@@ -425,7 +428,8 @@ impl RepeatRow {
             Some(RecordRow::Output(output)) => self.outputs.push(output),
             Some(RecordRow::Channel(channel)) => self.channels.push(channel),
             Some(RecordRow::AgentCost(cost)) => self.cost = Some(cost),
-            Some(RecordRow::Stress(stress)) => self.stress.push(stress),
+            Some(RecordRow::Stress(stress)) => self.stress.push(*stress),
+            Some(RecordRow::Tenant(tenant)) => self.tenants.push(*tenant),
             Some(RecordRow::End(end)) => self.end = Some(end),
         }
     }
@@ -473,6 +477,7 @@ fn repeat_row(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
         channels: Vec::new(),
         cost: None,
         stress: Vec::new(),
+        tenants: Vec::new(),
         events: Vec::new(),
         artifacts: Vec::new(),
         clock_exchanges: Vec::new(),

@@ -70,6 +70,7 @@ pub(crate) fn case() -> Case {
         scenario: Scenario::Single,
         io: Io::Resident,
         condition: Condition::idle(),
+        tenants: Vec::new(),
         inputs: InputSpec {
             source: InputSource::Generated {
                 generator: Generator::Normal,

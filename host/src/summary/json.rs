@@ -53,6 +53,7 @@ pub fn case_json(summary: &CaseSummary) -> Value {
         "model": summary.model,
         "runtime": summary.runtime,
         "outputs": summary.outputs,
+        "tenants": summary.tenants,
         "environment": summary.environment.facts,
         "not_watched": summary.board.missing.iter().map(missing).collect::<Vec<_>>(),
         "failures": summary.failures.iter().map(failure).collect::<Vec<_>>(),

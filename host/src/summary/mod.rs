@@ -13,6 +13,7 @@ mod memory;
 mod placement;
 mod repeats;
 mod schema;
+mod tenants;
 mod tool;
 pub mod windows;
 
@@ -45,6 +46,7 @@ pub use placement::PlacementSeen;
 pub(crate) use repeats::warmup_was_steady;
 pub use repeats::{Counts, Failed, RepeatFigures, Warmup};
 pub use schema::schema;
+pub use tenants::TenantSeen;
 pub use tool::ToolCost;
 
 /// Everything that is said of one case.
@@ -75,6 +77,8 @@ pub struct CaseSummary {
     pub outputs: Vec<OutputRow>,
     pub tool: ToolCost,
     pub load: LoadSeen,
+    /// Other models beside it.
+    pub tenants: Vec<TenantSeen>,
     pub clock: ClockSeen,
     pub board: BoardMeanwhile,
     pub failures: Vec<Failed>,
@@ -109,6 +113,7 @@ pub fn summarise(view: &CaseView) -> CaseSummary {
         outputs: told.map_or_else(Vec::new, |row| row.outputs.clone()),
         tool: ToolCost::of(view),
         load: LoadSeen::of(view),
+        tenants: TenantSeen::all(view),
         clock: ClockSeen::of(view),
         board: BoardMeanwhile::of(view),
         failures: repeats::failures(view),

@@ -29,6 +29,7 @@ pub fn schema() -> Value {
                 "model": {"type": ["object", "null"]},
                 "runtime": {"type": ["object", "null"]},
                 "outputs": {"type": "array", "items": {"type": "object"}},
+                "tenants": list_of("tenant"),
                 "environment": list_of("fact"),
                 "not_watched": list_of("missing"),
                 "failures": list_of("failure"),
@@ -54,6 +55,7 @@ pub fn schema() -> Value {
                 "state": {"enum": ["ok", "absent", "denied", "busy", "stale", "parse_error"]},
                 "reason": {"type": "string"},
             })),
+            "tenant": tenant(),
             "failure": failure(),
             "finding": finding(),
         },
@@ -140,6 +142,30 @@ fn clock_exchange() -> Value {
         "bound_ns": known,
         "drift_ppb": known,
         "drift_bound_ppb": known,
+    }))
+}
+
+/// Another model that ran beside the case.
+fn tenant() -> Value {
+    let number = json!({"type": ["number", "null"]});
+    let count = json!({"type": "integer", "minimum": 0});
+    closed(json!({
+        "lane": count,
+        "model": {"type": "object"},
+        "backend": {"type": "string"},
+        "runtime": {"type": ["object", "null"]},
+        "options": {"type": "object"},
+        "threads": count,
+        "cpus": {"type": "array", "items": count},
+        "millihertz": {"type": ["integer", "null"]},
+        "repeats_count": count,
+        "trials_count": count,
+        "trials_failed_count": count,
+        "rate_hz": number,
+        "latency_p50_ms": number,
+        "latency_p95_ms": number,
+        "latency_p99_ms": number,
+        "failure": {"type": ["string", "null"]},
     }))
 }
 

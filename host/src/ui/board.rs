@@ -75,6 +75,12 @@ pub fn info(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
     }
     lines.extend(clusters(device));
     lines.extend(runtimes(device));
+    // Tools of others that a condition may name.
+    let tools = device.facts.iter();
+    lines.extend(tools.filter_map(|fact| {
+        let name = fact.name.strip_prefix("stressor.")?;
+        Some(format!("  loads:   {name} {}", reading(fact)))
+    }));
     lines.join("\n")
 }
 

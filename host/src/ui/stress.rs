@@ -3,8 +3,10 @@
 use crate::contention::curve::Ratio;
 use crate::contention::gap::Gaps;
 use crate::contention::knee::Slope;
+use crate::contention::ladder::Ladder;
+use crate::contention::levels::{Curve, Slo};
 use crate::contention::read::Found;
-use crate::contention::report::{CURRENCY, Curve, DEVICE, Experiment, METRICS, Point, Slo};
+use crate::contention::report::{DEVICE, Experiment, METRICS, Point};
 use crate::summary::CaseSummary;
 
 use super::cases;
@@ -54,9 +56,13 @@ fn of_experiment(experiment: &Experiment) -> String {
     )]);
     out.push_str(&table(experiment));
     out.push('\n');
-    out.push_str(&chart(&experiment.points));
+    out.push_str(&chart(&experiment.points, experiment.x_axis.short()));
+    out.push_str(&tenants(&experiment.points));
     for curve in &experiment.curves {
         out.push_str(&of_curve(curve));
+    }
+    for ladder in &experiment.ladders {
+        out.push_str(&of_ladder(ladder));
     }
     if let Some(worst) = &experiment.worst {
         let point = experiment
@@ -81,7 +87,7 @@ fn of_experiment(experiment: &Experiment) -> String {
         )]);
     }
     out.push_str(&marks(&experiment.points));
-    out.extend([format!("GB/s: {CURRENCY}\n")]);
+    out.extend([format!("GB/s: {}\n", experiment.currency)]);
     out
 }
 
@@ -139,8 +145,60 @@ fn table(experiment: &Experiment) -> String {
     format!("{}\n\n{}\n", latency.render(), parts.render())
 }
 
+/// What other models did beside the case, each against itself alone, and how all of them share the board.
+fn tenants(points: &[Point]) -> String {
+    let mut table = Table::new()
+        .text("beside it")
+        .figure("asked Hz")
+        .figure("rate Hz")
+        .figure("rate × alone")
+        .figure("p50 × alone")
+        .figure("p99 × alone");
+    let mut shared = String::new();
+    let mut is_empty = true;
+    for point in points {
+        for tenant in &point.tenants {
+            is_empty = false;
+            table.row([
+                match point.tenants.len() {
+                    1 => point.condition.clone(),
+                    _ => format!("{} of {}", tenant.model, point.condition),
+                },
+                tenant
+                    .asked_hz
+                    .map_or_else(|| "all it can".to_owned(), figure),
+                figure(tenant.rate_hz),
+                of_ratio(tenant.relative_rate.as_ref()),
+                of_ratio(tenant.slowdown.get(METRICS[0])),
+                of_ratio(tenant.slowdown.get(METRICS[2])),
+            ]);
+        }
+        shared.push_str(&efficiency(point));
+    }
+    match is_empty {
+        true => String::new(),
+        false => format!("{}\n\n{shared}", table.render()),
+    }
+}
+
+fn efficiency(point: &Point) -> String {
+    let Some(efficiency) = &point.efficiency else {
+        return String::new();
+    };
+    let interval = efficiency.ci95;
+    let interval = interval.map(|(low, high)| format!(" ({} to {})", figure(low), figure(high)));
+    format!(
+        "{}: {} models run at {}{} of their rates alone, summed up; {} would be undisturbed, 1 no better than by turns\n",
+        point.condition,
+        efficiency.models,
+        figure(efficiency.sum),
+        interval.unwrap_or_default(),
+        efficiency.models
+    )
+}
+
 fn gbps(point: &Point) -> String {
-    figure(point.achieved_bps.map(|bps| bps / 1e9))
+    figure(point.x_bps.map(|bps| bps / 1e9))
 }
 
 /// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio.
@@ -163,7 +221,7 @@ fn round(share: f64) -> f64 {
 }
 
 /// One line a point: where its interval of p50 lies.
-fn chart(points: &[Point]) -> String {
+fn chart(points: &[Point], whose: &str) -> String {
     let known = points.iter().filter_map(|point| {
         let ratio = point.slowdown.get(METRICS[0])?;
         Some((point, *ratio, ratio.ci95?))
@@ -172,7 +230,7 @@ fn chart(points: &[Point]) -> String {
     if known.len() < 2 {
         return String::new();
     }
-    let reached = |point: &Point| point.achieved_bps.unwrap_or(0.0);
+    let reached = |point: &Point| point.x_bps.unwrap_or(0.0);
     known.sort_by(|a, b| reached(a.0).total_cmp(&reached(b.0)));
     let least = known
         .iter()
@@ -185,7 +243,7 @@ fn chart(points: &[Point]) -> String {
     let span = (most - least).max(1e-9);
     let column = |value: f64| (((value - least) / span) * (WIDTH - 1) as f64).round() as usize;
     let mut out = format!(
-        "{:>8}  p50 × idle, 95 % intervals; │ is 1\n{:>8}  {}{}{}\n",
+        "{:>8}  p50 × idle, 95 % intervals, over GB/s {whose}; │ is 1\n{:>8}  {}{}{}\n",
         "GB/s",
         "",
         figure(least),
@@ -234,6 +292,33 @@ fn of_curve(curve: &Curve) -> String {
     }
     out.push('\n');
     out + &curve.slo.as_ref().map(of_slo).unwrap_or_default()
+}
+
+/// What each step of an option of another model costs.
+fn of_ladder(ladder: &Ladder) -> String {
+    let values: Vec<String> = ladder
+        .levels
+        .iter()
+        .map(|level| figure(level.value))
+        .collect();
+    let name = format!(
+        "{} of {} at {}",
+        ladder.option,
+        ladder.model,
+        values.join(", ")
+    );
+    let Some(fit) = &ladder.fit else {
+        return format!("{name}: too few valid levels for a curve\n");
+    };
+    match &fit.knee {
+        Some(knee) => format!(
+            "{name}: knee at {}; p50 {} a unit before it, {} behind it\n",
+            figure(knee.at),
+            a_gb(&knee.before),
+            a_gb(&knee.after)
+        ),
+        None => format!("{name}: no knee shown; p50 {} a unit\n", a_gb(&fit.slope)),
+    }
 }
 
 /// A slope of ratios as a percentage.
@@ -347,7 +432,9 @@ mod tests {
             condition: condition.into(),
             share: None,
             target_bps: None,
+            x_bps: Some(gbps * 1e9),
             achieved_bps: Some(gbps * 1e9),
+            traffic_bps: None,
             achieved_per_cpu_second_bps: None,
             repeats: 5,
             valid_repeats: if valid { 5 } else { 0 },
@@ -356,6 +443,8 @@ mod tests {
             figures: BTreeMap::new(),
             slowdown: BTreeMap::from([(METRICS[0].to_owned(), ratio)]),
             over_spin: BTreeMap::new(),
+            tenants: Vec::new(),
+            efficiency: None,
         }
     }
 
@@ -366,7 +455,7 @@ mod tests {
             point("spin:cpu1", 0.0, 1.0, 0.0, true),
             point("mem_read:cpu1@50%", 4.0, 1.25, 0.05, false),
         ];
-        let chart = chart(&points);
+        let chart = chart(&points, "of the stressors");
         let lines: Vec<&str> = chart.lines().collect();
         assert_eq!(lines.len(), 6, "{chart}");
         assert!(lines[2].ends_with("spin:cpu1") && lines[2].contains("●"));

@@ -25,6 +25,7 @@ pub fn text(summary: &CaseSummary, strict: bool) -> String {
         Some(settings(summary)),
         memory(summary),
         board(summary),
+        tenants(summary),
         outputs(summary),
         Some(environment(summary)),
         failures(summary),
@@ -58,6 +59,42 @@ fn head(summary: &CaseSummary) -> String {
         summary.run.id,
         &summary.key.to_string()[..8],
     )
+}
+
+/// Other models that ran meanwhile.
+fn tenants(summary: &CaseSummary) -> Option<String> {
+    if summary.tenants.is_empty() {
+        return None;
+    }
+    let mut table = Table::new()
+        .text("beside it")
+        .text("cpus")
+        .figure("asked Hz")
+        .figure("rate Hz")
+        .figure("n")
+        .figure("p50")
+        .figure("p95")
+        .figure("p99");
+    let ns = |ms: Option<f64>| units::nanoseconds(ms.map(|ms| ms * 1e6));
+    for seen in &summary.tenants {
+        let asked = seen.tenant.millihertz.map(|rate| rate as f64 / 1e3);
+        table.row([
+            seen.tenant.model.name.clone(),
+            cpu_list(&seen.tenant.cpus),
+            asked.map_or_else(|| "all it can".to_owned(), units::figure),
+            units::figure(seen.rate_hz),
+            units::count(seen.trials_count),
+            ns(seen.latency_p50_ms),
+            ns(seen.latency_p95_ms),
+            ns(seen.latency_p99_ms),
+        ]);
+    }
+    let failures = summary.tenants.iter();
+    let failures = failures.filter_map(|seen| {
+        let why = seen.failure.as_ref()?;
+        Some(format!("\n{} failed: {why}", seen.tenant.model.name))
+    });
+    Some(table.render() + &failures.collect::<String>())
 }
 
 /// Stages of a fresh process up to its second run.

@@ -83,6 +83,8 @@ pub enum FailureCode {
     StressorFailed,
     /// The board is too hot, or lacks the memory or the room, for the load asked for.
     LoadRefused,
+    /// Another model that was to run beside the case could not.
+    TenantFailed,
 }
 
 impl FailureCode {
@@ -118,6 +120,7 @@ impl FailureCode {
             Self::SpoolDamaged => "spool_damaged",
             Self::StressorFailed => "stressor_failed",
             Self::LoadRefused => "load_refused",
+            Self::TenantFailed => "tenant_failed",
         }
     }
 }

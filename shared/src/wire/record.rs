@@ -9,7 +9,7 @@ use crate::artifact::{Artifact, ArtifactPart};
 use crate::clocks::{ClockExchange, ClockReading};
 use crate::columns::{Chunk, TrialSchema};
 use crate::ids::{BootId, RunId, Sha256, StoreId};
-use crate::load::StressUsed;
+use crate::load::{StressUsed, TenantUsed};
 use crate::order::{OrderKey, Pass};
 use crate::repeat::{
     AgentCost, Effective, InputsUsed, Memory, ModelInfo, OutputCheck, Placement, RepeatEnd,
@@ -38,10 +38,11 @@ pub enum Record {
     Artifact(Artifact),
     ArtifactPart(ArtifactPart),
     AgentCost(AgentCost),
-    Stress(StressUsed),
+    Stress(Box<StressUsed>),
     End(RepeatEnd),
     ClockExchange(ClockExchange),
     ClockReading(ClockReading),
+    Tenant(Box<TenantUsed>),
 }
 
 /// First bytes of every segment.

@@ -193,6 +193,7 @@ fn case() -> Case {
         scenario: Scenario::Single,
         io: Io::Resident,
         condition: Condition::idle(),
+        tenants: Vec::new(),
         inputs: InputSpec {
             source: InputSource::Generated {
                 generator: Generator::Zeros,

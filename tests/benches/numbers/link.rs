@@ -112,7 +112,7 @@ fn spool(state: &Path, runtime: &Path, trials: u32) -> Result<()> {
         "the schema has {COLUMNS} columns"
     );
     folder.log(&Record::Schema { lane: 0, schema })?;
-    folder.keep_columns(COLUMNS)?;
+    folder.lane(0).keep_columns(COLUMNS)?;
     let (mut at, mut random) = (0, 1_u64);
     let slots = (0..trials).flat_map(|_| {
         random = random
@@ -133,7 +133,10 @@ fn spool(state: &Path, runtime: &Path, trials: u32) -> Result<()> {
             took / 4,
         ]
     });
-    folder.sealed()?.append(&slots.collect::<Vec<i64>>())?;
+    folder
+        .lane(0)
+        .sealed()?
+        .append(&slots.collect::<Vec<i64>>())?;
     let end = RepeatEnd {
         outcome: Outcome::Complete,
         wall_unix_ns: 0,

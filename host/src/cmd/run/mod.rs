@@ -23,6 +23,7 @@ use crate::options::rules::RuleOptions;
 use crate::options::runtime::RuntimeOptions;
 use crate::options::shapes::ShapeOptions;
 use crate::options::telemetry::TelemetryOptions;
+use crate::plan::condition::Condition;
 use crate::source::Source;
 use crate::ui::print;
 
@@ -32,6 +33,7 @@ examples:
   edgedyno run model.onnx --threads 2 --duration 10s --repeat 5
   edgedyno run model.onnx --backend onnxruntime --runtime 1.22 --option session.use_env_allocators=1
   edgedyno run model.onnx --shape images=1x3x640x640 --input images=photos/ --tag before-upgrade
+  edgedyno run a.onnx --cpus 2 --condition model:b.onnx@10Hz:cpu3   two models on one board
   edgedyno run --resume last";
 
 #[derive(Debug, Clone, Args)]
@@ -56,6 +58,9 @@ pub struct RunArgs {
     /// How work arrives
     #[arg(long, value_name = "NAME", default_value = "single")]
     pub scenario: String,
+    /// What else the board does meanwhile, such as mem_read:cpu1@2GB/s or model:b.onnx@10Hz:cpu1
+    #[arg(long, value_name = "CONDITION", default_value = "idle", value_parser = Condition::parse)]
+    pub condition: Condition,
     /// What is emptied before each repeat, so that cold is cold
     #[arg(long, value_name = "WHAT")]
     pub cold: Option<ColdChoice>,
@@ -74,7 +79,7 @@ pub struct RunArgs {
 }
 
 /// What makes a plan, and would be ignored where there is one. Each flattened struct is a group.
-const PLANNING: [&str; 13] = [
+const PLANNING: [&str; 14] = [
     "model",
     "board",
     "RuntimeOptions",
@@ -83,6 +88,7 @@ const PLANNING: [&str; 13] = [
     "InputOptions",
     "RuleOptions",
     "scenario",
+    "condition",
     "cold",
     "LimitOptions",
     "save_outputs",

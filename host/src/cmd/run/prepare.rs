@@ -17,8 +17,10 @@ use crate::exit::CommandError;
 use crate::model::{identify, inspect};
 use crate::plan::backend::{self, RuntimeWish};
 use crate::plan::check;
+use crate::plan::condition::Condition as Wished;
 use crate::plan::feed::{self, Feed, Unpacked};
 use crate::plan::fixed::Conduct;
+use crate::plan::tenant;
 use crate::runtime::cache::Cache;
 use crate::runtime::install::Installer;
 use crate::runtime::offer::{Consent, Occasion, Offered, runtime_offer};
@@ -86,7 +88,8 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
     if !chosen.simulated {
         check_model(&model, batch)?;
     }
-    let case = Case {
+    check::cpus(&device, &args.condition.cpus().collect::<Vec<u16>>())?;
+    let mut case = Case {
         board: args.board.clone(),
         model: model.reference,
         backend: chosen.backend,
@@ -101,15 +104,19 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
         scenario,
         io: args.runtime.io(),
         condition: Condition::idle(),
+        tenants: Vec::new(),
         inputs: feed.spec,
     };
     let mut contents = vec![model.content];
+    contents.extend(add_condition(&mut case, &args.condition, chosen.simulated)?);
     contents.extend(feed.contents);
     contents.extend(reference_contents);
+    let mut cases = vec![case];
+    cases.extend(tenant::baselines(&cases));
     Ok(Prepared {
         board: args.board.clone(),
         device,
-        cases: vec![case],
+        cases,
         conduct: Conduct {
             repeats: args.rules.repeat.get(),
             rules: args.rules.rules(),
@@ -132,6 +139,40 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
         save_outputs: args.save_outputs.clone(),
         built_in_note: chosen.note,
     })
+}
+
+/// Writes a condition into a case; returns the contents of the models that it names.
+fn add_condition(
+    case: &mut Case,
+    condition: &Wished,
+    is_simulated: bool,
+) -> Result<Vec<Content>, CommandError> {
+    let mut condition = condition.clone();
+    let mut tenants = Vec::new();
+    for mut term in std::mem::take(&mut condition.tenants) {
+        if term.backend.is_some() || term.runtime.is_some() {
+            let what = format!("`{term}` asks for a backend or a runtime of its own");
+            return Err(CommandError::usage(what)
+                .hint("`edgedyno sweep` takes such a condition: --axis \"condition=...\""));
+        }
+        let model = read_model(Path::new(&term.model))?;
+        if !is_simulated {
+            check_model(&model, None)?;
+        }
+        term.model.clone_from(&model.reference.name);
+        tenants.push((term, model));
+    }
+    tenants.sort_by_key(|(term, _)| term.to_string());
+    let mut contents = Vec::new();
+    for (term, model) in tenants {
+        let (backend, runtime) = (&case.backend, case.runtime.clone());
+        case.tenants
+            .push(term.resolved(model.reference, backend, runtime));
+        condition.tenants.push(term);
+        contents.push(model.content);
+    }
+    case.condition = Condition(condition.to_string());
+    Ok(contents)
 }
 
 /// Offers an ONNX Runtime where one would be used and none is there.

@@ -76,6 +76,22 @@ pub(super) fn conditions(wish: &Wish) -> Result<Vec<String>, CommandError> {
     Ok(distinct(&out))
 }
 
+/// A condition with each value of an option of its models, or as it is where none is asked for.
+pub(super) fn over_option(own: &Condition, option: Option<&(String, String)>) -> Vec<Condition> {
+    let Some((key, values)) = option.filter(|_| !own.tenants.is_empty()) else {
+        return vec![own.clone()];
+    };
+    let with = |value: &str| {
+        let mut condition = own.clone();
+        for tenant in &mut condition.tenants {
+            tenant.set_option(key, value.trim());
+        }
+        condition.sort();
+        condition
+    };
+    values.split(',').map(with).collect()
+}
+
 /// Idle, spin, and every stressor at full effort in every place: each CPU by itself, and all together.
 pub(super) fn worst(wish: &Wish) -> Result<Vec<String>, CommandError> {
     let mut places = vec![wish.cpus.clone()];
@@ -87,7 +103,8 @@ pub(super) fn worst(wish: &Wish) -> Result<Vec<String>, CommandError> {
         out.push(one(wish, "spin", place, 100.0)?);
         for kind in KINDS
             .iter()
-            .filter(|kind| kind.unit != WorkUnit::Nothing && kind.name != "io")
+            .filter(|kind| matches!(kind.unit, WorkUnit::Bytes | WorkUnit::Operations))
+            .filter(|kind| kind.name != "io")
         {
             out.push(one(wish, kind.name, place, 100.0)?);
         }
@@ -164,6 +181,24 @@ mod tests {
         assert_eq!(conditions[1], "spin:cpu1-2");
         assert_eq!(conditions[2], "mem_copy_nt:cpu1-2@50%/sleep/ws=64MiB");
         assert_eq!(conditions[3], "mem_copy_nt:cpu1-2/ws=64MiB");
+    }
+
+    #[test]
+    fn a_quota_makes_a_condition_of_each_of_its_values() {
+        let own = Condition::parse("mem_read:cpu1+model:b.onnx:cpu2").unwrap();
+        let option = ("quota".to_owned(), "25, 50".to_owned());
+        let found = over_option(&own, Some(&option));
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "mem_read:cpu1+model:b.onnx:cpu2/option.quota=25",
+                "mem_read:cpu1+model:b.onnx:cpu2/option.quota=50",
+            ]
+        );
+        assert_eq!(over_option(&own, None), std::slice::from_ref(&own));
+        let plain = Condition::parse("mem_read:cpu1").unwrap();
+        assert_eq!(over_option(&plain, Some(&option)), [plain]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::options::runtime::RuntimeOptions;
 use crate::options::shapes::ShapeOptions;
 use crate::options::telemetry::TelemetryOptions;
 use crate::plan::axes::{cpu_list, dims};
+use crate::plan::condition::Condition;
 use crate::plan::schedule::{Order, Recovery, Sentinel};
 use crate::plan::sweep::file::model_name;
 use crate::plan::sweep::{Axis, Definition, InputWish, ModelFiles, Tolerance};
@@ -44,6 +45,7 @@ examples:
   edgedyno stress model.onnx --slo p99=33ms           how much traffic p99 bears
   edgedyno stress model.onnx --stressor mem_write_nt --levels 50,100 --stress-cpus 2-3
   edgedyno stress model.onnx --worst                  which stressor on which CPUs slows it most
+  edgedyno stress a.onnx --condition model:b.onnx@10Hz:cpu0   what two models cost each other
   edgedyno stress model.onnx --gap 0,10ms,100ms,2s    what idle time between trials costs
   edgedyno stress --show last                         a stored experiment again
   edgedyno export last --format contention --output contention.json";
@@ -90,6 +92,12 @@ pub struct LoadOptions {
     /// Stressors, each at every level [default: mem_copy_nt,mem_read]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub stressor: Vec<String>,
+    /// Conditions of your own instead, such as model:b.onnx@10Hz:cpu0; may be repeated. With --stressor both
+    #[arg(long, value_name = "CONDITION", value_parser = Condition::parse, conflicts_with_all = ["worst", "gap"])]
+    pub condition: Vec<Condition>,
+    /// Values of an option of every model that --condition names, such as its quota of an accelerator: a ladder
+    #[arg(long, value_name = "KEY=VALUES", value_parser = parse::pair, requires = "condition")]
+    pub tenant_option: Option<(String, String)>,
     /// Levels in percent of what the stressor can do on this board
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = ladder::LEVELS)]
     pub levels: Vec<f64>,
@@ -271,6 +279,7 @@ fn definition(args: &StressArgs, model: &Path) -> Result<Definition, CommandErro
     }
     Ok(Definition {
         name: None,
+        folder: PathBuf::new(),
         models: BTreeMap::from([(name, ModelFiles::One(model.to_owned()))]),
         axes,
         zip: Vec::new(),
@@ -316,17 +325,20 @@ fn conditions(args: &StressArgs) -> Result<(Vec<u16>, Vec<String>), CommandError
         let last = || allowed[allowed.len().saturating_sub(threads)..].to_vec();
         return Ok((worker.unwrap_or_else(last), Vec::new()));
     }
+    let own = &args.load.condition;
+    let named: Vec<u16> = own.iter().flat_map(Condition::cpus).collect();
+    let named = (!named.is_empty()).then_some(named);
     let (worker, stress) = ladder::share_cpus(
         &device,
         args.placement.threads,
         list(&args.placement.cpus),
-        list(&args.load.stress_cpus),
+        list(&args.load.stress_cpus).or(named),
     )?;
     let usual = || vec!["mem_copy_nt".to_owned(), "mem_read".to_owned()];
     let wish = ladder::Wish {
-        stressors: match args.load.stressor.is_empty() {
-            true => usual(),
-            false => args.load.stressor.clone(),
+        stressors: match args.load.stressor.as_slice() {
+            [] if own.is_empty() => usual(),
+            named => named.to_vec(),
         },
         levels: args.load.levels.clone(),
         cpus: stress,
@@ -336,10 +348,17 @@ fn conditions(args: &StressArgs) -> Result<(Vec<u16>, Vec<String>), CommandError
         },
         working_set: args.load.working_set.map(|bytes| bytes.0),
     };
-    let conditions = match args.load.worst {
+    let mut conditions = match args.load.worst {
         true => ladder::worst(&wish)?,
         false => ladder::conditions(&wish)?,
     };
+    let options = args.load.tenant_option.as_ref();
+    for condition in own.iter().flat_map(|own| ladder::over_option(own, options)) {
+        let text = condition.to_string();
+        if !conditions.contains(&text) {
+            conditions.push(text);
+        }
+    }
     Ok((worker, conditions))
 }
 

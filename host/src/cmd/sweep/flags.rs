@@ -97,6 +97,7 @@ impl PlanFlags {
         });
         Ok(Definition {
             name: None,
+            folder: PathBuf::new(),
             models: files,
             zip: self.zip.iter().map(|text| names_of(text)).collect(),
             axes,

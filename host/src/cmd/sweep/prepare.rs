@@ -22,8 +22,12 @@ use crate::plan::fixed::Conduct;
 use crate::plan::goal::Goal;
 use crate::plan::schedule::{Schedule, Sentinel};
 use crate::plan::sweep::expand::expand;
-use crate::plan::sweep::resolve::{ChosenRuntime, Grounds, Resolved, RuntimeKey, file_of, resolve};
+use crate::plan::sweep::resolve::{
+    ChosenRuntime, Grounds, Resolved, RuntimeKey, TenantOf, file_of, resolve, tenant_terms,
+    tenants_of,
+};
 use crate::plan::sweep::{Definition, Filter, InputWish, Point, Tolerance, fits};
+use crate::plan::tenant;
 use crate::store::Store;
 
 /// A sweep that can be ordered.
@@ -52,6 +56,16 @@ pub(in crate::cmd) struct Planned {
     pub(in crate::cmd) aligned_from: Vec<NamedShape>,
 }
 
+impl Planned {
+    fn new(case: Case) -> Self {
+        Self {
+            key: case_key(&case),
+            case,
+            aligned_from: Vec::new(),
+        }
+    }
+}
+
 /// A library that an agent must have looked at before cases name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cmd) struct Library {
@@ -69,7 +83,9 @@ pub(in crate::cmd) fn prepare(
     })?;
     let folder = Store::find_or_new(global.store(), &here()?).join("inputs");
     let feed = Feed::resolve(&input_options(&definition.inputs), &folder)?;
-    let keys: Vec<RuntimeKey> = distinct(points.iter().map(RuntimeKey::of));
+    let of_tenants = points.iter().flat_map(tenant_terms);
+    let of_tenants = of_tenants.map(|(_, runtime)| runtime);
+    let keys: Vec<RuntimeKey> = distinct(points.iter().map(RuntimeKey::of).chain(of_tenants));
     let (devices, found) = ask_boards(&keys)?;
     let chosen = chosen_runtimes(&devices, &found);
     let models = read_models(definition, &points, &chosen)?;
@@ -88,6 +104,8 @@ pub(in crate::cmd) fn prepare(
     let mut contents: Vec<Content> = models.into_values().map(|model| model.content).collect();
     contents.extend(feed.contents);
     let resolved = keyed(resolved, &points);
+    let baselines = tenant::baselines(resolved.iter().map(|(planned, _)| &planned.case));
+    let baselines = baselines.into_iter().map(Planned::new);
     Ok(Prepared {
         name: definition.name.clone(),
         schedule: schedule(definition, &resolved)?,
@@ -95,7 +113,11 @@ pub(in crate::cmd) fn prepare(
         tolerance: definition.tolerance,
         goal: definition.goal.clone(),
         conduct: conduct(definition),
-        cases: resolved.into_iter().map(|(planned, _)| planned).collect(),
+        cases: resolved
+            .into_iter()
+            .map(|(planned, _)| planned)
+            .chain(baselines)
+            .collect(),
         devices,
         contents,
         unpacked: feed.unpacked,
@@ -192,7 +214,27 @@ fn read_models(
             models.insert(path.to_owned(), read_model(path)?);
         }
     }
+    let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for point in points {
+        for TenantOf { term, path, .. } in tenants_of(definition, point, chosen)? {
+            let known = named.entry(term.model.clone()).or_insert(path.clone());
+            if *known != path {
+                return Err(two_of_one_name(&term.model, known, &path));
+            }
+            if !models.contains_key(&path) {
+                models.insert(path.clone(), read_model(&path)?);
+            }
+        }
+    }
     Ok(models)
+}
+
+/// Results name a model by its file's name: two would pass for one.
+fn two_of_one_name(name: &str, a: &Path, b: &Path) -> CommandError {
+    let what = format!("two models of conditions are called `{name}`");
+    CommandError::usage(what)
+        .cause(format!("`{}` and `{}`", a.display(), b.display()))
+        .hint("give one of them another file name")
 }
 
 /// What the file can tell before anything is ordered: whether it is a model and takes the batch.
@@ -210,6 +252,15 @@ fn check_models(
         let path: &Path = path;
         if let Some(model) = models.get(path) {
             check_model(model, batch)?;
+        }
+    }
+    let tenants = resolved
+        .iter()
+        .flat_map(|r| r.case.tenants.iter().zip(&r.tenants));
+    let tenants = tenants.filter(|(tenant, _)| !simulated(&tenant.backend));
+    for path in distinct(tenants.map(|(_, path)| path.as_path())) {
+        if let Some(model) = models.get(path) {
+            check_model(model, None)?;
         }
     }
     Ok(())

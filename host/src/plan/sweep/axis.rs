@@ -34,8 +34,11 @@ const KNOWN: [Known; 12] = [
     axis("condition", condition),
 ];
 
-/// Axes that stand for many: `shape.INPUT`, `param.NAME`, `option.KEY`.
-pub const FAMILIES: [&str; 3] = ["shape", "param", "option"];
+/// Axes that stand for many: `shape.INPUT`, `param.NAME`, `option.KEY`, `tenant.option.KEY`.
+pub const FAMILIES: [&str; 4] = ["shape", "param", "option", TENANT_OPTION];
+
+/// Options of the models that a condition names.
+pub const TENANT_OPTION: &str = "tenant.option";
 
 /// The parameter that every workload has: idle time between two trials.
 pub const GAP: &str = "gap";
@@ -64,6 +67,7 @@ pub fn canonical(name: &str, value: &str) -> Result<String, Fault> {
         Some(("shape", input)) if !input.is_empty() => shape,
         Some(("param", GAP)) => gap,
         Some(("param" | "option", key)) if !key.is_empty() => any,
+        Some(("tenant", key)) if is_option(key) => any,
         _ => {
             let known = KNOWN.iter().find(|known| known.name == name);
             known.ok_or_else(|| unknown(name))?.check
@@ -88,7 +92,7 @@ fn unknown(name: &str) -> Fault {
         [] => {
             let names: Vec<&str> = names().collect();
             format!(
-                "axes are {}; the last three take a name, as option.KEY",
+                "axes are {}; the last four take a name, as option.KEY",
                 names.join(", ")
             )
         }
@@ -96,6 +100,12 @@ fn unknown(name: &str) -> Fault {
         [near, ..] => format!("did you mean {near}?"),
     };
     Fault::Unknown { hint }
+}
+
+/// `option.KEY`, as it stands behind `tenant`.
+fn is_option(key: &str) -> bool {
+    key.strip_prefix("option.")
+        .is_some_and(|key| !key.is_empty())
 }
 
 fn any(value: &str) -> Result<String, String> {

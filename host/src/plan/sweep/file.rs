@@ -119,6 +119,7 @@ fn definition(mut root: Table<'_>, path: &Path) -> Result<Definition> {
         inputs: root
             .take("inputs")
             .map_or_else(|| Ok(usual_inputs()), |node| inputs(&node, folder))?,
+        folder: folder.to_owned(),
         models: axes.models,
         axes: axes.axes,
         zip,
@@ -351,7 +352,8 @@ struct Named<'a> {
 fn flatten(table: Table<'_>, with_specs: bool) -> Result<Vec<Named<'_>>> {
     let mut out = Vec::new();
     for entry in table.rest() {
-        let is_family = axis::FAMILIES.contains(&entry.key.as_str());
+        let first = |family: &&str| family.split('.').next() == Some(entry.key.as_str());
+        let is_family = axis::FAMILIES.iter().any(first);
         match is_family && entry.node.is_table() {
             true => join(&entry.key.clone(), &entry, with_specs, &mut out)?,
             false => out.push(Named {

@@ -29,6 +29,8 @@ pub type Point = BTreeMap<String, String>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     pub name: Option<String>,
+    /// What files that conditions name are relative to.
+    pub folder: PathBuf,
     pub models: BTreeMap<String, ModelFiles>,
     /// The first one changes slowest.
     pub axes: Vec<Axis>,

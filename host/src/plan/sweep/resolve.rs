@@ -8,13 +8,15 @@ use edgedyno_shared::case::{
 };
 use edgedyno_shared::device::{Cpu, DeviceInfo};
 
-use super::axis::GAP;
+use super::axis::{self, GAP};
+use super::file::model_name;
 use super::{Definition, ModelFiles, Point};
 use crate::board::local;
 use crate::exit::CommandError;
 use crate::plan::axes::{cpu_list, dims};
 use crate::plan::check;
 use crate::plan::condition::Condition;
+use crate::plan::tenant::{self, TenantTerm};
 
 /// Which runtime a point asks for, and where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +50,8 @@ pub struct Resolved {
     pub case: Case,
     pub point: usize,
     pub model: PathBuf,
+    /// Files of the case's tenants, in their order.
+    pub tenants: Vec<PathBuf>,
     pub aligned_from: Vec<NamedShape>,
 }
 
@@ -59,6 +63,108 @@ impl RuntimeKey {
             runtime: point.get("runtime").cloned(),
         }
     }
+}
+
+/// A model that a point's condition names, by the file of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantOf {
+    pub term: TenantTerm,
+    pub runtime: RuntimeKey,
+    pub path: PathBuf,
+}
+
+/// Runtimes that the tenants of a point ask for, with what each of them is written as.
+pub fn tenant_terms(point: &Point) -> Vec<(TenantTerm, RuntimeKey)> {
+    let text = point.get("condition").map_or("", String::as_str);
+    if !text.contains(tenant::PREFIX) {
+        return Vec::new();
+    }
+    let condition = Condition::parse(text).unwrap_or_default();
+    let options = family(point, axis::TENANT_OPTION);
+    let of = |mut term: TenantTerm| {
+        for (key, value) in &options {
+            term.set_option(key, value);
+        }
+        let same = RuntimeKey::of(point);
+        let is_other = term.backend.is_some() && term.backend != same.backend;
+        let runtime = RuntimeKey {
+            board: same.board,
+            backend: term.backend.clone().or(same.backend),
+            runtime: match &term.runtime {
+                Some(runtime) => Some(runtime.clone()),
+                None if is_other => None,
+                None => same.runtime,
+            },
+        };
+        (term, runtime)
+    };
+    condition.tenants.into_iter().map(of).collect()
+}
+
+/// The tenants of a point with their files, in the order that their names give.
+pub fn tenants_of(
+    definition: &Definition,
+    point: &Point,
+    chosen: &BTreeMap<RuntimeKey, ChosenRuntime>,
+) -> Result<Vec<TenantOf>, CommandError> {
+    let of = |(mut term, key): (TenantTerm, RuntimeKey)| {
+        let runtime = chosen.get(&key).ok_or_else(|| not_looked_for(&key))?;
+        let path = match definition.models.get(&term.model) {
+            Some(files) => file_of(&term.model, files, runtime)?.to_owned(),
+            None => {
+                let path = definition.folder.join(&term.model);
+                term.model = model_name(&path).ok_or_else(|| {
+                    CommandError::usage(format!("`{}` names no file", path.display()))
+                })?;
+                path
+            }
+        };
+        Ok(TenantOf {
+            term,
+            runtime: key,
+            path,
+        })
+    };
+    let tenants = tenant_terms(point).into_iter().map(of);
+    let mut tenants: Vec<TenantOf> = tenants.collect::<Result<_, CommandError>>()?;
+    tenants.sort_by_key(|tenant| tenant.term.to_string());
+    Ok(tenants)
+}
+
+fn not_looked_for(key: &RuntimeKey) -> CommandError {
+    CommandError::usage(format!("no runtime was looked for on board {}", key.board))
+}
+
+/// Writes the tenants into a case: by name into its condition, by content beside it.
+fn add_tenants(
+    case: &mut Case,
+    tenants: &[TenantOf],
+    grounds: &Grounds<'_>,
+) -> Result<(), CommandError> {
+    let mut condition = Condition::parse(&case.condition.0).map_err(CommandError::usage)?;
+    condition.tenants = tenants.iter().map(|tenant| tenant.term.clone()).collect();
+    condition.sort();
+    case.condition = Named(condition.to_string());
+    for tenant in tenants {
+        let runtime = grounds.chosen.get(&tenant.runtime);
+        let runtime = runtime.ok_or_else(|| not_looked_for(&tenant.runtime))?;
+        let path = &tenant.path;
+        let reference = grounds.models.get(path).ok_or_else(|| not_read(path))?;
+        let model = ModelRef {
+            name: tenant.term.model.clone(),
+            sha256: reference.sha256,
+        };
+        case.tenants.push(
+            tenant
+                .term
+                .resolved(model, &runtime.backend, runtime.runtime.clone()),
+        );
+    }
+    Ok(())
+}
+
+fn not_read(path: &Path) -> CommandError {
+    CommandError::usage(format!("model `{}` was not read", path.display()))
 }
 
 /// The board of a point; this machine where no axis names one.
@@ -99,7 +205,10 @@ pub fn resolve(
 ) -> Result<Vec<Resolved>, CommandError> {
     let mut out = Vec::with_capacity(points.len());
     for (number, point) in points.iter().enumerate() {
-        let (case, model, aligned_from) = case_of(definition, point, grounds)?;
+        let (mut case, model, aligned_from) = case_of(definition, point, grounds)?;
+        let tenants = tenants_of(definition, point, grounds.chosen)?;
+        add_tenants(&mut case, &tenants, grounds)?;
+        let tenants: Vec<PathBuf> = tenants.into_iter().map(|tenant| tenant.path).collect();
         let device = device(grounds, point)?;
         let condition = Condition::parse(&case.condition.0).map_err(CommandError::usage)?;
         check::cpus(device, &condition.cpus().collect::<Vec<u16>>())?;
@@ -114,6 +223,7 @@ pub fn resolve(
                 },
                 point: number,
                 model: model.clone(),
+                tenants: tenants.clone(),
                 aligned_from: aligned_from.clone(),
             });
         }
@@ -132,18 +242,16 @@ fn case_of(
     let number = |axis: &str| text(axis).and_then(|value| value.parse().ok());
     refuse_unbuilt(point)?;
     let key = RuntimeKey::of(point);
-    let runtime = grounds.chosen.get(&key).ok_or_else(|| {
-        CommandError::usage(format!("no runtime was looked for on board {}", key.board))
-    })?;
+    let runtime = grounds
+        .chosen
+        .get(&key)
+        .ok_or_else(|| not_looked_for(&key))?;
     let name = text("model").unwrap_or_default();
     let files = definition.models.get(name).ok_or_else(|| {
         CommandError::usage("a case has no model").hint("add `model` to the axes")
     })?;
     let path = file_of(name, files, runtime)?;
-    let reference = grounds
-        .models
-        .get(path)
-        .ok_or_else(|| CommandError::usage(format!("model `{}` was not read", path.display())))?;
+    let reference = grounds.models.get(path).ok_or_else(|| not_read(path))?;
     let (shapes, aligned_from) = shapes(definition, point)?;
     let case = Case {
         board: key.board,
@@ -170,6 +278,7 @@ fn case_of(
             _ => Io::Resident,
         },
         condition: text("condition").map_or_else(Named::idle, |c| Named(c.into())),
+        tenants: Vec::new(),
         inputs: grounds.inputs.clone(),
     };
     Ok((case, path.to_owned(), aligned_from))
@@ -182,6 +291,11 @@ fn refuse_unbuilt(point: &Point) -> Result<(), CommandError> {
             CommandError::usage("no backend of this version has a precision to choose")
                 .hint("leave `precision` out; name files of other precisions as other models"),
         );
+    }
+    let of_tenants = |name: &String| name.starts_with(axis::TENANT_OPTION);
+    if point.keys().any(of_tenants) && !point.contains_key("condition") {
+        let what = "options of tenants are asked for where no condition names a model";
+        return Err(CommandError::usage(what).hint("such as condition = \"model:b.onnx:cpu1\""));
     }
     let other = |axis: &&String| axis.strip_prefix("param.").is_some_and(|name| name != GAP);
     if point.keys().any(|axis| other(&axis)) {

@@ -14,6 +14,7 @@ use edgedyno_shared::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::common::{HashRow, stored_enum};
+use super::tenant::TenantRefRow;
 
 /// One point of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct CaseRow {
     pub scenario: ScenarioRow,
     pub io: IoRow,
     pub condition: String,
+    /// What the models that the condition names are, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantRefRow>,
     pub inputs: InputsRow,
 }
 
@@ -198,6 +202,7 @@ impl From<&Case> for CaseRow {
             scenario: (&case.scenario).into(),
             io: case.io.into(),
             condition: case.condition.0.clone(),
+            tenants: case.tenants.iter().map(Into::into).collect(),
             inputs: (&case.inputs).into(),
         }
     }
@@ -229,6 +234,7 @@ impl From<&CaseRow> for Case {
             scenario: (&row.scenario).into(),
             io: row.io.into(),
             condition: Condition(row.condition.clone()),
+            tenants: row.tenants.iter().map(Into::into).collect(),
             inputs: (&row.inputs).into(),
         }
     }

@@ -9,6 +9,7 @@ mod device;
 mod record;
 mod run;
 mod stress;
+mod tenant;
 
 pub use case::{
     CaseRow, ColdRow, GeneratorRow, InputFileRow, InputsRow, IoRow, LimitsRow, ModelRefRow,
@@ -24,4 +25,8 @@ pub use record::{
     RecordRow, RuntimeRow, SamplesRow, SchemaRow, StageRow, StartRow, TensorRow, ThreadRow,
 };
 pub use run::{CaseEntry, FindingRow, OutcomeKind, RunRow, RunStatus};
-pub use stress::{EffortRow, StressRow, StressThreadRow, StressWindowRow, ThrottleRow, UnitRow};
+pub use stress::{
+    EffortRow, StressRow, StressThreadRow, StressWindowRow, ThrottleRow, ToolFigureRow, ToolRow,
+    UnitRow,
+};
+pub use tenant::{TenantRefRow, TenantRow};

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{FactRow, FailureRow, HashRow, MomentRow, StageName, stored_enum};
 use super::run::OutcomeKind;
 use super::stress::StressRow;
+use super::tenant::TenantRow;
 
 /// One stored record: its kind and its body are two columns of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,8 @@ pub enum RecordRow {
     Output(OutputRow),
     Channel(ChannelRow),
     AgentCost(CostRow),
-    Stress(StressRow),
+    Stress(Box<StressRow>),
+    Tenant(Box<TenantRow>),
     End(EndRow),
 }
 
@@ -50,7 +52,8 @@ impl RecordRow {
             Record::Output(output) => Self::Output(output.into()),
             Record::Channel(channel) => Self::Channel(channel.into()),
             Record::AgentCost(cost) => Self::AgentCost(cost.into()),
-            Record::Stress(used) => Self::Stress(used.into()),
+            Record::Stress(used) => Self::Stress(Box::new(used.as_ref().into())),
+            Record::Tenant(used) => Self::Tenant(Box::new(used.as_ref().into())),
             Record::End(end) => Self::End(end.into()),
             Record::Chunk(_)
             | Record::ClockExchange(_)

@@ -1,13 +1,20 @@
 //! What a stressor was and did beside a repeat.
 
-use edgedyno_shared::load::{Effort, StressThread, StressUsed, StressWindow, Throttle, WorkUnit};
+use edgedyno_shared::load::{
+    Effort, StressThread, StressUsed, StressWindow, Throttle, ToolFigure, ToolUsed, WorkUnit,
+};
 use serde::{Deserialize, Serialize};
 
-use super::common::stored_enum;
+use super::common::{FailureRow, stored_enum};
 
 stored_enum! {
     /// What a stressor's work is counted in.
-    UnitRow from WorkUnit { Bytes = "bytes", Operations = "operations", Nothing = "nothing" }
+    UnitRow from WorkUnit {
+        Bytes = "bytes",
+        Operations = "operations",
+        Nothing = "nothing",
+        Own = "own",
+    }
 }
 
 stored_enum! {
@@ -51,7 +58,33 @@ pub struct StressRow {
     pub ready_ns: Option<i64>,
     pub started_ns: Option<i64>,
     pub stopped_ns: Option<i64>,
+    /// Why it did not do what it was told to the end.
+    #[serde(default)]
+    pub failure: Option<FailureRow>,
+    /// How its process ended, in the kernel's words.
+    #[serde(default)]
+    pub exit: Option<String>,
+    /// The tool that it was.
+    #[serde(default)]
+    pub tool: Option<ToolRow>,
     pub threads: Vec<StressThreadRow>,
+}
+
+/// A tool of somebody else's, and what it says it did over all of its life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolRow {
+    pub path: String,
+    pub version: Option<String>,
+    pub arguments: Vec<String>,
+    pub figures: Vec<ToolFigureRow>,
+}
+
+/// A figure as a tool printed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFigureRow {
+    pub name: String,
+    pub value: String,
+    pub unit: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +120,26 @@ impl From<&StressUsed> for StressRow {
             ready_ns: used.ready.map(|at| at.0),
             started_ns: used.started.map(|at| at.0),
             stopped_ns: used.stopped.map(|at| at.0),
+            failure: used.failure.as_ref().map(Into::into),
+            exit: used.exit.clone(),
+            tool: used.tool.as_ref().map(Into::into),
             threads: used.threads.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&ToolUsed> for ToolRow {
+    fn from(used: &ToolUsed) -> Self {
+        let figure = |figure: &ToolFigure| ToolFigureRow {
+            name: figure.name.clone(),
+            value: figure.value.clone(),
+            unit: figure.unit.clone(),
+        };
+        Self {
+            path: used.path.clone(),
+            version: used.version.clone(),
+            arguments: used.arguments.clone(),
+            figures: used.figures.iter().map(figure).collect(),
         }
     }
 }

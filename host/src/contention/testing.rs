@@ -1,0 +1,76 @@
+//! Stores with a few repeats, and channels with a few samples, for tests.
+
+use edgedyno_shared::case::Case;
+use edgedyno_shared::device::Reading;
+use edgedyno_shared::order::OrderKey;
+use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity};
+use edgedyno_shared::wire::record::Record as Wire;
+
+use super::report::Read;
+use crate::plan::axes::case_key;
+use crate::store::rows::{ChannelRow, SamplesRow};
+use crate::store::sample;
+use crate::store::{NewCase, Store};
+use crate::telemetry::{self, Digest};
+use crate::view::CaseView;
+
+/// Three rounds of a case; `more` comes before the end of each.
+pub(super) fn measure(
+    store: &mut Store,
+    case: &Case,
+    durations: &[i64],
+    more: &[Wire],
+) -> CaseView {
+    let key = case_key(case);
+    let new = NewCase {
+        key,
+        match_key: key,
+        case,
+        ..sample::new_case(case)
+    };
+    let run = sample::run_id("r1");
+    store.add_case(&run, &new).unwrap();
+    for repeat in 0..3 {
+        let mut records = sample::repeat(durations);
+        let at = records.len() - 1;
+        records.splice(at..at, more.iter().cloned());
+        let order = OrderKey {
+            case: key,
+            ..sample::key("r1", repeat, 0)
+        };
+        sample::deliver(store, order, &records).unwrap();
+    }
+    CaseView::read(store, &run, key).unwrap()
+}
+
+pub(super) fn store() -> (tempfile::TempDir, Store) {
+    let (dir, store) = sample::new_store();
+    store.begin_run(&sample::new_run("r1", 1)).unwrap();
+    (dir, store)
+}
+
+pub(super) fn read(view: CaseView) -> Read {
+    let device = Vec::new();
+    Read { view, device }
+}
+
+/// Samples a hundred nanoseconds apart.
+pub(super) fn digest(name: &str, kind: ChannelKind, values: &[i64]) -> Digest {
+    let channel = Channel {
+        id: 1,
+        name: name.into(),
+        unit: String::new(),
+        kind,
+        source: String::new(),
+        native_period: None,
+        fidelity: Fidelity::Measured,
+        period: None,
+        probe: Reading::Ok("1".into()),
+    };
+    let samples = SamplesRow {
+        at_ns: (0..values.len() as i64).map(|at| at * 100).collect(),
+        value: values.to_vec(),
+        quality: vec![0; values.len()],
+    };
+    telemetry::digest(&ChannelRow::from(&channel), &samples, None)
+}

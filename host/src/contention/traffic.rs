@@ -1,0 +1,82 @@
+//! What the board's memory controllers moved in a window, where the kernel lets them be counted.
+
+use crate::telemetry::Digest;
+use crate::view::RepeatView;
+
+/// What a channel of a memory controller is called: `ddr.NAME.read_bytes`.
+const FAMILY: &str = "ddr.";
+const COUNTED: [&str; 3] = ["read_bytes", "write_bytes", "bytes"];
+
+/// Sources that count the same traffic as others do: used only where the others are not there. Intel's
+/// free-running counters stand beside those of the same controller
+/// (Documentation in the kernel's `arch/x86/events/intel/uncore_snbep.c`).
+const SECOND_CHOICE: &str = "uncore_imc_free_running";
+
+/// Bytes a second that all controllers together read and wrote, by the wall; none where there are none, or
+/// where one of them could not be read to the end.
+pub(super) fn bytes_per_second(repeat: &RepeatView) -> Option<f64> {
+    of(&repeat.telemetry)
+}
+
+fn of(channels: &[Digest]) -> Option<f64> {
+    let all = channels.iter().filter_map(of_controller);
+    let all: Vec<(&str, &Digest)> = all.collect();
+    let is_second = |name: &str| name.starts_with(SECOND_CHOICE);
+    let has_first = all.iter().any(|(name, _)| !is_second(name));
+    let counted = all
+        .iter()
+        .filter(|(name, _)| !has_first || !is_second(name));
+    let rates: Option<Vec<f64>> = counted.map(|(_, digest)| digest.per_second()).collect();
+    let rates = rates.filter(|rates| !rates.is_empty())?;
+    Some(rates.iter().sum())
+}
+
+/// The controller whose channel it is.
+fn of_controller(digest: &Digest) -> Option<(&str, &Digest)> {
+    let name = digest.channel.name.strip_prefix(FAMILY)?;
+    let (controller, counted) = name.rsplit_once('.')?;
+    COUNTED.contains(&counted).then_some((controller, digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::digest;
+    use super::*;
+    use edgedyno_shared::telemetry::ChannelKind;
+
+    /// A counter that grew by so many bytes in the 100 ns of its samples.
+    fn counter(name: &str, bytes: i64) -> Digest {
+        digest(name, ChannelKind::Counter, &[5, 5 + bytes])
+    }
+
+    #[test]
+    fn all_controllers_add_up_and_one_that_is_unknown_leaves_the_sum_unknown() {
+        let mut channels = vec![
+            counter("ddr.uncore_imc_0.read_bytes", 100),
+            counter("ddr.uncore_imc_0.write_bytes", 50),
+            counter("ddr.uncore_imc_1.read_bytes", 25),
+            counter("cpu.0.busy", 1_000),
+            counter("ddr.load", 7),
+        ];
+        // 175 bytes in 100 ns.
+        assert_eq!(of(&channels), Some(1.75e9));
+        channels.push(digest(
+            "ddr.uncore_imc_1.write_bytes",
+            ChannelKind::Counter,
+            &[],
+        ));
+        assert_eq!(of(&channels), None);
+        assert_eq!(of(&channels[3..4]), None, "no controller is not no traffic");
+    }
+
+    #[test]
+    fn traffic_that_two_sources_count_is_counted_once() {
+        let free_running = counter("ddr.uncore_imc_free_running_0.read_bytes", 100);
+        let channels = [
+            free_running.clone(),
+            counter("ddr.uncore_imc_0.read_bytes", 90),
+        ];
+        assert_eq!(of(&channels), Some(0.9e9));
+        assert_eq!(of(&[free_running]), Some(1e9));
+    }
+}
