@@ -210,6 +210,41 @@ mod tests {
         parse(line.split_whitespace().map(OsString::from))
     }
 
+    /// The help in the form of manual pages.
+    fn manual() -> String {
+        let line = |line: &str| {
+            let line = line.replace('\\', "\\e").replace('-', "\\-");
+            // A line that begins with a dot would be a command.
+            match line.starts_with(['.', '\'']) {
+                true => format!("\\&{line}"),
+                false => line,
+            }
+        };
+        let (first, rest) = HELP.split_once('\n').unwrap();
+        let (name, about) = first.split_once(": ").unwrap();
+        let text: Vec<String> = rest.trim_matches('\n').lines().map(line).collect();
+        format!(
+            ".TH EDGEDYNO\\-AGENT 1 \"\" \"edgedyno\" \"EdgeDyno\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.nf\n\
+             {}\n.fi\n.SH SEE ALSO\n.BR edgedyno (1)\n",
+            line(name),
+            line(about),
+            text.join("\n"),
+        )
+    }
+
+    #[test]
+    fn the_manual_page_of_packages_is_the_help() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/edgedyno-agent.1");
+        if std::env::var_os("EDGEDYNO_REWRITE").is_some() {
+            std::fs::write(path, manual()).unwrap();
+        }
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap(),
+            manual(),
+            "run with EDGEDYNO_REWRITE=1"
+        );
+    }
+
     #[test]
     fn commands_are_read() {
         let service = |listen| Ok(Command::Serve(Serve::Service(listen)));

@@ -16,6 +16,7 @@ use crate::targets::Target;
 
 const UNIT: &str = include_str!("../../agent/packaging/edgedyno-agent.service");
 const SYSTEM_UNIT: &str = include_str!("../../agent/packaging/edgedyno-agent@.service");
+const PAGE: &str = include_str!("../../agent/packaging/edgedyno-agent.1");
 const RULES: &str = include_str!("../../agent/packaging/70-edgedyno.rules");
 
 /// Packs a built program; the archive's path.
@@ -36,6 +37,7 @@ pub(crate) fn package(target: &Target, wish: &Wish, program: &Path) -> Result<Pa
         ("edgedyno-agent.service", 0o644, UNIT.as_bytes()),
         ("edgedyno-agent@.service", 0o644, SYSTEM_UNIT.as_bytes()),
         ("70-edgedyno.rules", 0o644, RULES.as_bytes()),
+        ("edgedyno-agent.1", 0o644, PAGE.as_bytes()),
         ("LICENCES.txt", 0o644, licences(target, wish)?.as_bytes()),
         (
             "BOARDS.txt",
@@ -171,6 +173,7 @@ mod tests {
             "BOARDS.txt",
             "LICENCES.txt",
             "edgedyno-agent",
+            "edgedyno-agent.1",
             "edgedyno-agent.service",
             "edgedyno-agent@.service",
         ];

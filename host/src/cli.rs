@@ -96,12 +96,27 @@ enum Command {
     Query(cmd::query::QueryArgs),
     /// Make files from a run
     Export(cmd::export::ExportArgs),
+    /// Take a run in that was bundled elsewhere
+    Import(cmd::import::ImportArgs),
     /// Show what a board does now
     Top(cmd::top::TopArgs),
     /// Say what the tool costs on a board, and how small a difference can be seen there
     Selfcheck(cmd::selfcheck::SelfcheckArgs),
-    /// List, show, name and remove runs
+    /// List, show, name and remove runs, and copy them between stores
     Runs(cmd::runs::RunsArgs),
+    /// Print what a shell needs to complete commands
+    Completions(cmd::completions::CompletionsArgs),
+    /// Write manual pages
+    Man(cmd::man::ManArgs),
+}
+
+/// What the program is called.
+pub const NAME: &str = "edgedyno";
+
+/// The command line as clap knows it, to make pages and completions of.
+pub fn command() -> clap::Command {
+    use clap::CommandFactory;
+    Cli::command()
 }
 
 /// Runs the command of this process's arguments.
@@ -155,9 +170,12 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Command::Trace(args) => cmd::trace::run(args, &cli.global),
         Command::Query(args) => cmd::query::run(args, &cli.global),
         Command::Export(args) => cmd::export::run(args, &cli.global),
+        Command::Import(args) => cmd::import::run(args, &cli.global),
         Command::Top(args) => cmd::top::run(args, &cli.global),
         Command::Selfcheck(args) => cmd::selfcheck::run(args, &cli.global),
         Command::Runs(args) => cmd::runs::run(args, &cli.global),
+        Command::Completions(args) => cmd::completions::run(args, &cli.global),
+        Command::Man(args) => cmd::man::run(args, &cli.global),
     }
 }
 
@@ -240,13 +258,14 @@ mod tests {
         for (exit, meaning) in crate::exit::MEANINGS {
             out.extend([format!("| {} | {meaning} |\n", exit.code())]);
         }
-        let mut root = Cli::command().term_width(100);
+        out.push_str("\n## Commands\n\nEach has a page with its help.\n\n| command | what it does |\n|---|---|\n");
+        let mut root = Cli::command();
         root.build();
         for command in root
             .get_subcommands()
             .filter(|c| !c.is_hide_set() && c.get_name() != "help")
         {
-            section(command, "edgedyno", &mut out);
+            row(command, "", &mut out);
         }
         out
     }
@@ -254,7 +273,8 @@ mod tests {
     const PAGE_HEAD: &str = "\
 # The command line
 
-This page is made from the program's own help; `edgedyno COMMAND --help` says the same. Results go to
+This page and those of the commands are made from the program's own help; `edgedyno COMMAND --help` says the
+same, and so do the manual pages that `edgedyno man DIR` writes. `edgedyno completions SHELL` helps to type. Results go to
 stdout, everything else to stderr; `--json` works with every command and its documents have schemas in
 [schema/](schema/). `--store DIR` or `EDGEDYNO_STORE` names the store, else it is the nearest `.edgedyno/`
 upward, made here by the first measurement.
@@ -267,30 +287,78 @@ When several hold, the first of 130, 7, 4, 2, 1, 3, 5, 6, 8 counts.
 |---|---|
 ";
 
-    fn section(command: &clap::Command, parent: &str, out: &mut String) {
-        let name = format!("{parent} {}", command.get_name());
-        let nested: Vec<&clap::Command> = command
-            .get_subcommands()
-            .filter(|c| c.get_name() != "help")
-            .collect();
-        if nested.is_empty() {
-            let help = command
-                .clone()
-                .term_width(100)
-                .bin_name(&name)
-                .render_long_help();
-            let help: Vec<String> = help
-                .to_string()
-                .lines()
-                .map(|line| line.trim_end().to_owned())
-                .collect();
-            let help = help.join("\n");
-            let help = help.trim_end();
-            out.extend([format!("\n## `{name}`\n\n```text\n{help}\n```\n")]);
+    /// A row of the table; a command of commands has one for each.
+    fn row(command: &clap::Command, above: &str, out: &mut String) {
+        for (name, command) in leaves(command, above) {
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
+            let file = name.replace(' ', "-");
+            out.extend([format!(
+                "| [`edgedyno {name}`](commands/{file}.md) | {about} |\n"
+            )]);
         }
-        nested
-            .into_iter()
-            .for_each(|command| section(command, &name, out));
+    }
+
+    /// Commands that have none below them, by all their words.
+    fn leaves<'a>(command: &'a clap::Command, above: &str) -> Vec<(String, &'a clap::Command)> {
+        let name = format!("{above}{}", command.get_name());
+        let below: Vec<&clap::Command> = command
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+            .collect();
+        match below.is_empty() {
+            true => vec![(name, command)],
+            false => {
+                let above = format!("{name} ");
+                let below = below.into_iter();
+                below.flat_map(|command| leaves(command, &above)).collect()
+            }
+        }
+    }
+
+    /// A page for each command, and their list in the table of contents of the book.
+    #[test]
+    fn every_command_has_a_page_and_every_page_a_command() {
+        let mut root = Cli::command().term_width(100);
+        root.build();
+        let all: Vec<(String, &clap::Command)> = root
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+            .flat_map(|command| leaves(command, ""))
+            .collect();
+        let mut list = String::new();
+        for (name, command) in &all {
+            let file = format!("commands/{}.md", name.replace(' ', "-"));
+            crate::golden::check(&format!("docs/{file}"), &command_page(name, command));
+            list.extend([format!("  - [{name}]({file})\n")]);
+        }
+        let contents = std::fs::read_to_string(crate::golden::path("docs/SUMMARY.md")).unwrap();
+        let (begin, end) = ("<!-- commands -->\n", "<!-- end of commands -->");
+        let (head, rest) = contents.split_once(begin).unwrap();
+        let (_, tail) = rest.split_once(end).unwrap();
+        let made = format!("{head}{begin}{list}{end}{tail}");
+        crate::golden::check("docs/SUMMARY.md", &made);
+        let there = std::fs::read_dir(crate::golden::path("docs/commands")).unwrap();
+        assert_eq!(
+            there.count(),
+            all.len(),
+            "docs/commands has pages of no command"
+        );
+    }
+
+    fn command_page(name: &str, command: &clap::Command) -> String {
+        let help = command
+            .clone()
+            .term_width(100)
+            .bin_name(format!("{NAME} {name}"))
+            .render_long_help()
+            .to_string();
+        let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        format!(
+            "# `edgedyno {name}`\n\n<!-- Made by `EDGEDYNO_REWRITE=1 cargo test -p edgedyno --lib`. -->\n\n\
+             ```text\n{}\n```\n",
+            help.join("\n")
+        )
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use edgedyno_shared::device::{DeviceInfo, Fact};
 use edgedyno_shared::ids::RunId;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use crate::board::known::KnownBoard;
 use crate::board::ssh::deploy::Deployed;
 use crate::board::ssh::probe::{Libc, Probe};
+use crate::bundle::{Bundled, Taken};
 use crate::cmd::top::Seen;
 use crate::doctor::Report;
 use crate::export::Output;
@@ -27,6 +29,7 @@ use crate::plan::goal::{Figure, Goal};
 use crate::runtime::cache::Installed;
 use crate::runtime::listing::{Listing, Verdict};
 use crate::stats::windows::{Windows, fps};
+use crate::store::copy::{Merged, StoresMerged};
 use crate::store::rows::RunRow;
 use crate::store::{Result, Store};
 use crate::summary::best::Best;
@@ -59,7 +62,73 @@ fn describe_run(store: &Store, run: &RunRow) -> Result<Value> {
         "tool_version": run.tool_version,
         "cases_count": cases,
         "attempts_count": attempts,
+        "imported": store.origin(&run.id)?.map(|origin| json!({
+            "source": origin.source,
+            "store": origin.store,
+            "sha256": origin.sha256,
+            "left_out": origin.left_out,
+            "tool_version": origin.tool_version,
+            "imported": utc(origin.imported_unix_ns),
+            "imported_unix_ns": origin.imported_unix_ns,
+        })),
     }))
+}
+
+/// `export --bundle --json`.
+pub fn bundled(path: &Path, made: &Bundled) -> Value {
+    let manifest = &made.manifest;
+    json!({
+        "document": "edgedyno/bundled/1",
+        "run": manifest.run,
+        "file": path,
+        "bytes": made.bytes,
+        "sha256": made.sha256,
+        "private": manifest.private,
+        "with": manifest.with,
+        "left_out": manifest.left_out,
+        "members_count": manifest.members.len(),
+    })
+}
+
+/// `import --json`.
+pub fn imported(store: &Path, all: &[Taken]) -> Value {
+    let one = |taken: &Taken| {
+        let mut value = merged_run(&taken.merged);
+        value["sha256"] = taken.sha256.as_str().into();
+        value["left_out"] = taken.manifest.left_out.clone().into();
+        value["models"] = plain(&taken.models);
+        value
+    };
+    json!({
+        "document": "edgedyno/imported/1",
+        "store": store,
+        "runs": all.iter().map(one).collect::<Vec<_>>(),
+    })
+}
+
+/// `runs push --json`, `runs pull --json`.
+pub fn merged(from: &Store, into: &Store, done: &StoresMerged) -> Value {
+    json!({
+        "document": "edgedyno/merged/1",
+        "from": from.dir(),
+        "into": into.dir(),
+        "runs": done.runs.iter().map(merged_run).collect::<Vec<_>>(),
+        "calibrations_count": done.calibrations,
+    })
+}
+
+fn merged_run(merged: &Merged) -> Value {
+    json!({
+        "run": merged.run,
+        "new": merged.is_new,
+        "cases_count": merged.cases,
+        "attempts_count": merged.repeats,
+        "attempts_known_count": merged.known,
+        "tags_count": merged.tags,
+        "findings_count": merged.findings,
+        "artifacts_count": merged.contents,
+        "conflicts": merged.conflicts,
+    })
 }
 
 /// `runs show --json`: one run and every field of its cases.

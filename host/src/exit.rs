@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::board::known::KnownBoardsError;
+use crate::bundle::BundleError;
 use crate::export::ExportError;
 use crate::fields::UnknownField;
 use crate::model::error::ModelError;
@@ -209,6 +210,20 @@ impl From<ExportError> for CommandError {
         match error {
             ExportError::Source(source) => source.into(),
             other => Self::of_error(Exit::USAGE, &other).hint_if(other.hint()),
+        }
+    }
+}
+
+impl From<BundleError> for CommandError {
+    fn from(error: BundleError) -> Self {
+        let exit = match &error {
+            BundleError::Newer { .. } => Exit::INCOMPATIBLE,
+            _ => Exit::USAGE,
+        };
+        match error {
+            BundleError::Store(error) => error.into(),
+            BundleError::Source(error) => error.into(),
+            other => Self::of_error(exit, &other).hint_if(other.hint()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The host side of EdgeDyno: plan, drive, store, analyse, explain.
 
 pub mod board;
+pub mod bundle;
 pub mod cli;
 pub mod clock;
 pub mod cmd;

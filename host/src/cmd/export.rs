@@ -1,41 +1,77 @@
 //! `export`: files made from a run.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::read::ReadOptions;
+use crate::bundle::Wish;
 use crate::cli::Global;
 use crate::documents;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::export::{self, EXPORTERS, Exporter, Output};
 use crate::near;
+use crate::source::{Opened, Source};
+use crate::ui::busy::Busy;
 use crate::ui::print;
 
 const EXAMPLES: &str = "\
 examples:
   edgedyno export last --format csv --output trials.csv
+  edgedyno export last --bundle run.tar.gz
   edgedyno export last --format profile --output profiles/
   edgedyno export last/3f2a --format jsonl > trials.jsonl
 
+A bundle is a whole run as one file for `edgedyno import`, its report included. Names of hosts, users,
+folders and boards, serial numbers and prompts are left out of it, unless --private asks for them.
+
 formats: dir (a folder of everything), profile (one JSON file a case, which can be read back),
-  csv and jsonl (trials), memory (peaks of a sweep over batch or shape)";
+  csv, jsonl and parquet (trials; parquet with telemetry), memory (peaks of a sweep over batch or
+  shape), contention (slowdown by load), monitor (figures for people), openmetrics (for monitoring)";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
     #[command(flatten)]
     pub read: ReadOptions,
-    /// dir, profile, csv, jsonl or memory
-    #[arg(long, value_name = "FORMAT")]
-    pub format: String,
+    /// dir, profile, csv, jsonl, parquet, memory, contention, monitor or openmetrics
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        required_unless_present = "bundle",
+        conflicts_with = "bundle"
+    )]
+    pub format: Option<String>,
+    /// Write the whole run as one file that `edgedyno import` takes in
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "case"])]
+    pub bundle: Option<PathBuf>,
+    /// Leave private facts in the bundle: hosts, users, folders, serial numbers, prompts, boards
+    #[arg(long, requires = "bundle")]
+    pub private: bool,
+    /// What else the bundle holds: outputs, models, boards (their names); may be a list
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        value_delimiter = ',',
+        requires = "bundle"
+    )]
+    pub with: Vec<With>,
+    /// Leave the report out of the bundle
+    #[arg(long, requires = "bundle")]
+    pub no_report: bool,
     /// File or folder to write; without it one file goes to standard output
     #[arg(long, short, value_name = "PATH")]
     pub output: Option<PathBuf>,
 }
 
 pub fn run(args: &ExportArgs, global: &Global) -> CommandResult {
-    let exporter = export::find(&args.format).ok_or_else(|| no_such_format(&args.format))?;
+    if let Some(path) = &args.bundle {
+        return bundle(args, path, global);
+    }
+    let format = args.format.as_deref().unwrap_or_default();
+    let exporter = export::find(format).ok_or_else(|| no_such_format(format))?;
     let picked = args.read.open(global)?;
     let mut output = open_output(args, exporter, global)?;
     let cases: Vec<_> = picked.cases.iter().collect();
@@ -50,6 +86,65 @@ pub fn run(args: &ExportArgs, global: &Global) -> CommandResult {
         for written in output.written() {
             print::result(format_args!("{}\t{} bytes", written.name, written.bytes));
         }
+    }
+    Ok(Exit::GOOD)
+}
+
+/// What a bundle holds beside the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum With {
+    /// Bytes of saved outputs
+    Outputs,
+    /// The model files
+    Models,
+    /// The names of boards
+    Boards,
+}
+
+fn bundle(args: &ExportArgs, path: &Path, global: &Global) -> CommandResult {
+    let here = super::here()?;
+    let Opened { source, key } = Source::open(&args.read.run, global.store(), &here)?;
+    if key.is_some() {
+        let what = "a bundle holds a whole run";
+        return Err(CommandError::usage(what)
+            .hint("leave the case out: `edgedyno export RUN --bundle FILE`"));
+    }
+    let Source::Stored { store, run } = source else {
+        let what = format!(
+            "{} is a profile, and a bundle is made of a stored run",
+            args.read.run
+        );
+        return Err(CommandError::usage(what).hint("a profile is one file already"));
+    };
+    let has = |what: With| args.with.contains(&what);
+    let wish = Wish {
+        private: args.private,
+        outputs: has(With::Outputs),
+        models: has(With::Models),
+        report: !args.no_report,
+    };
+    let devices = store.devices(&run)?.into_iter().map(|(name, _)| name);
+    let cases = store.cases(&run)?.into_iter().map(|case| case.case.board);
+    let boards: BTreeSet<String> = devices.chain(cases).collect();
+    let boards: Vec<String> = boards.into_iter().collect();
+    let words = crate::bundle::words(&boards, args.private || has(With::Boards));
+    let made = {
+        let _busy = Busy::with(format!("bundling run {run}"));
+        crate::bundle::write(&store, &run, &wish, &words, path)?
+    };
+    if global.json {
+        print::json(&documents::bundled(path, &made));
+        return Ok(Exit::GOOD);
+    }
+    print::result(format_args!("{}\t{} bytes", path.display(), made.bytes));
+    for left in &made.manifest.left_out {
+        let text = |name: &str| left[name].as_str().unwrap_or_default();
+        print::note(format_args!(
+            "left out: {} ({}, {}x)",
+            text("what"),
+            text("at"),
+            left["count"]
+        ));
     }
     Ok(Exit::GOOD)
 }

@@ -2,10 +2,13 @@
 
 pub mod board;
 pub mod compare;
+pub mod completions;
 pub mod demo;
 pub mod explain;
 pub mod export;
 pub mod get;
+pub mod import;
+pub mod man;
 pub mod model;
 mod preflight;
 pub mod query;

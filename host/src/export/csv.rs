@@ -53,7 +53,10 @@ impl Exporter for Csv {
 }
 
 /// Columns of all lanes, each once, in the order in which they first appear.
-fn own_labels(source: &Source, cases: &[&CaseEntry]) -> Result<Vec<String>, ExportError> {
+pub(super) fn own_labels(
+    source: &Source,
+    cases: &[&CaseEntry],
+) -> Result<Vec<String>, ExportError> {
     let mut own: Vec<String> = Vec::new();
     for case in cases {
         records::each_lane(source, case.key, |lane| {

@@ -6,7 +6,10 @@ mod dir;
 mod jsonl;
 mod memory;
 mod monitor;
+mod openmetrics;
 mod output;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod profile;
 
 #[cfg(test)]
@@ -45,6 +48,9 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &memory::Memory,
     &contention::Contention,
     &monitor::Monitor,
+    &openmetrics::OpenMetrics,
+    #[cfg(feature = "parquet")]
+    &parquet::Parquet,
 ];
 
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {

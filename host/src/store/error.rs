@@ -42,6 +42,9 @@ pub enum StoreError {
     NoSuchCase { run: String, case: String },
     #[error("the question has no answer: {0}")]
     Question(String),
+    /// What came from another store or a file is no run.
+    #[error("what came is no run that can be kept: {0}")]
+    Foreign(String),
     #[error("`{0}` cannot be a tag")]
     BadTag(String),
     /// What arrived is not a repeat of this store.
@@ -69,6 +72,7 @@ impl StoreError {
             | Self::AmbiguousRun { .. }
             | Self::NoSuchCase { .. }
             | Self::Question(_)
+            | Self::Foreign(_)
             | Self::BadTag(_) => ErrorClass::Argument,
             Self::Newer { .. } => ErrorClass::Incompatible,
             Self::Full { .. }
@@ -98,6 +102,7 @@ impl StoreError {
             Self::AmbiguousRun { .. } => "give more of the run's id",
             Self::Question(_) => "docs/query.md describes the views and their columns",
             Self::BadTag(_) => "use letters, digits, `-`, `_` and `.`; `last` is taken",
+            Self::Foreign(_) => "nothing of it was kept; fetch it again from where it was made",
             Self::Sql { .. } | Self::NoSuchCase { .. } | Self::Segment { .. } => return None,
         };
         Some(text.into())

@@ -6,6 +6,7 @@
 
 mod calibrations;
 mod columns;
+pub mod copy;
 mod error;
 mod open;
 mod place;

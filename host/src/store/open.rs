@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_clocks.sql"),
     include_str!("migrations/0003_findings_by_case.sql"),
     include_str!("migrations/0005_calibrations.sql"),
+    include_str!("migrations/0006_imports.sql"),
     include_str!("migrations/0007_sample_codec.sql"),
 ];
 
@@ -96,6 +97,11 @@ impl Store {
 
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The number of the layout that this program writes.
+    pub fn layout() -> i64 {
+        known()
     }
 
     fn with(sql: Connection, dir: &Path) -> Result<Self> {

@@ -317,7 +317,7 @@ impl Store {
         Ok(all)
     }
 
-    /// The bytes of an artifact; none when they were damaged on the way.
+    /// The bytes of an artifact; none when they were damaged on the way or left out of a bundle.
     pub fn content(&self, artifact: &ArtifactRow) -> Result<Option<Vec<u8>>> {
         if artifact.damaged {
             return Ok(None);
@@ -328,7 +328,9 @@ impl Store {
             [artifact.sha256.to_string()],
             |row| row.get(0),
         )?;
-        Ok(Some(parts.concat()))
+        // A bundle may leave contents out.
+        let is_here = !parts.is_empty() || artifact.bytes == 0;
+        Ok(is_here.then(|| parts.concat()))
     }
 
     fn chunks(&self, repeat: i64, lane: u16) -> Result<Vec<Chunk>> {
@@ -553,7 +555,7 @@ fn artifact_row(row: &Row<'_>) -> rusqlite::Result<ArtifactRow> {
         kind: row.get(2)?,
         sha256: parsed::<Sha256, _>(row, 3)?.into(),
         bytes: row.get::<_, i64>(4)? as u64,
-        damaged: row.get::<_, String>(5)? != "stored",
+        damaged: row.get::<_, String>(5)? == "damaged",
     })
 }
 
@@ -604,7 +606,7 @@ where
 #[error("`{0}` has no meaning here")]
 struct UnknownName(String);
 
-fn unreadable(
+pub(super) fn unreadable(
     column: usize,
     why: impl std::error::Error + Send + Sync + 'static,
 ) -> rusqlite::Error {

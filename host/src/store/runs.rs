@@ -424,7 +424,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     })
 }
 
-fn check_tag(tag: &str) -> Result<()> {
+pub(super) fn check_tag(tag: &str) -> Result<()> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     match tag {
         "" | "last" => Err(StoreError::BadTag(tag.into())),

@@ -26,6 +26,11 @@ impl Busy {
         bar.enable_steady_tick(TICK);
         Self(bar)
     }
+
+    /// Says something else from now on.
+    pub fn say(&self, what: impl Into<String>) {
+        self.0.set_message(what.into());
+    }
 }
 
 impl Drop for Busy {

@@ -15,6 +15,7 @@ use crate::exit::CommandError;
 use crate::model::identify::identify;
 use crate::plan::fixed::Conduct;
 use crate::plan::schedule::Schedule;
+use crate::store::Store;
 use crate::store::rows::{CaseEntry, RunStatus};
 
 /// Reads the plan of that run; contents must still be those that were measured.
@@ -26,6 +27,7 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
         let what = format!("run {id} was made by `edgedyno {}`", run.command);
         return Err(CommandError::usage(what).hint("resume it with the same command"));
     }
+    refuse_imported(&store, &id)?;
     if run.status == RunStatus::Complete {
         let what = format!("run {id} is complete");
         return Err(CommandError::usage(what).hint(format!("`edgedyno summary {id}` shows it")));
@@ -65,6 +67,21 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
     Ok((prepared, id))
 }
 
+/// Repeats of two machines in one run would be compared as if they were of one.
+pub(in crate::cmd) fn refuse_imported(store: &Store, run: &RunId) -> Result<(), CommandError> {
+    match store.origin(run)? {
+        None => Ok(()),
+        Some(origin) => {
+            let what = format!(
+                "run {run} was not measured here: it came from {}",
+                origin.source
+            );
+            Err(CommandError::usage(what)
+                .hint(format!("`edgedyno rerun {run}` measures its plan anew")))
+        }
+    }
+}
+
 fn conduct(entry: &CaseEntry, plan: &Value) -> Conduct {
     Conduct {
         repeats: entry.rules.repeats.unwrap_or(1),
@@ -96,6 +113,11 @@ pub(in crate::cmd) fn contents(plan: &Value) -> Result<Vec<Content>, CommandErro
             .first()
             .map(|(_, path)| path.clone())
             .unwrap_or_default();
+        if path.as_os_str().is_empty() {
+            let name = files.first().map_or("", |(name, _)| name);
+            let what = format!("the plan does not say where `{name}` lies: it came in a bundle");
+            return Err(CommandError::usage(what).hint("measure the model by its own name"));
+        }
         let now = identify(&path)?;
         if *now.sha256.as_bytes() != sha256.0 {
             let what = format!("`{}` is not what it was when the run began", path.display());

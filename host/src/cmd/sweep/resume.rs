@@ -10,7 +10,7 @@ use super::prepare::{Library, Planned, Prepared};
 use super::record::{self, Recorded};
 use crate::cli::Global;
 use crate::cmd::run::inventory::{Inquiry, find_board};
-use crate::cmd::run::resume::contents;
+use crate::cmd::run::resume::{contents, refuse_imported};
 use crate::cmd::{block_on, open_for_reading};
 use crate::exit::CommandError;
 use crate::findings::sweep::SHAPE_ALIGNED;
@@ -29,6 +29,7 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
         let what = format!("run {id} was made by `edgedyno {}`", run.command);
         return Err(CommandError::usage(what).hint("resume it with the same command"));
     }
+    refuse_imported(&store, &id)?;
     if run.status == RunStatus::Complete {
         let what = format!("sweep {id} is complete");
         return Err(CommandError::usage(what).hint(format!("`edgedyno summary {id}` shows it")));
@@ -199,7 +200,11 @@ pub(super) fn unfinished(
         );
         open && run.command == "sweep" && run.plan["fingerprint"] == plan["fingerprint"]
     };
-    let found = store.runs()?.into_iter().find(is_same);
+    let is_own = |run: &RunRow| store.origin(&run.id).is_ok_and(|origin| origin.is_none());
+    let found = store
+        .runs()?
+        .into_iter()
+        .find(|run| is_same(run) && is_own(run));
     let Some(run) = found else { return Ok(None) };
     let (_, attempts) = store.counts(&run.id)?;
     Ok(Some((run.id, attempts)))
