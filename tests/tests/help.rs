@@ -82,6 +82,8 @@ fn plain(table: &str, machine: &[String]) -> String {
         (r"\[n\] (?:B|KiB|MiB|GiB)\b", "[size]"),
         (r"\[n\] [kM]?Hz", "[rate]"),
         (r"\[time\]\*", "[time]"),
+        // Which columns there are, depends on what the board shows and how often it was looked at.
+        (r"(?m)^board  .*\n───\n.*$", "board  [machine]"),
         (
             r"(?m)^not watched: (?s:.*?)tells why$",
             "not watched: [machine]",

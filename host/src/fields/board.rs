@@ -226,14 +226,14 @@ const FIELDS: &[Field] = &[
         },
     },
     Field {
-        name: "ddr_share_of_peak",
+        name: "ddr_peak_share",
         unit: Unit::Share,
         definition: "ddr_per_second_bytes as a share of ddr_peak_per_second_bytes; 60 to 90 % is what boards reach in practice",
         source: "telemetry ddr.*_bytes",
         get: |s| Value::number(s.board.ddr.share_of_peak()),
     },
     Field {
-        name: "ddr_share_of_clock_peak",
+        name: "ddr_clock_peak_share",
         unit: Unit::Share,
         definition: "the same of what memory can move at the clock it had inside the windows",
         source: "telemetry ddr.*_bytes and the memory's clock",
@@ -254,7 +254,7 @@ const FIELDS: &[Field] = &[
         get: |s| Value::text(s.board.ddr.ceiling.as_ref().map(|c| c.by.clone())),
     },
     Field {
-        name: "ddr_share_of_ceiling",
+        name: "ddr_ceiling_share",
         unit: Unit::Share,
         definition: "ddr_per_second_bytes as a share of ddr_ceiling_per_second_bytes; the one counts all traffic, the other useful bytes",
         source: "telemetry ddr.*_bytes, calibrations of the store",
