@@ -719,9 +719,7 @@ fn memory_of_the_arena_is_not_the_models() {
     let (loaded, after) = (at(Moment::Loaded), at(Moment::AfterWindow));
     assert_eq!(after.arena, Bytes(8 * 1024 * 1024 + 4096));
     let grown = after.rss.unwrap().0 as i64 - loaded.rss.unwrap().0 as i64;
-    assert!(
-        (0..2 << 20).contains(&grown),
-        "the worker itself grew by {grown} bytes"
-    );
+    // It may shrink: kernels take back what nobody has used for a while.
+    assert!(grown < 2 << 20, "the worker itself grew by {grown} bytes");
     assert!(after.rss_peak >= loaded.rss_peak);
 }

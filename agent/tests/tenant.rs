@@ -240,6 +240,7 @@ fn a_tenant_dies_with_its_agent_and_its_trials_are_recovered() {
     let mut daemon = Daemon::start(&["serve"]);
     let mut order = beside(0, vec![tenant("b", None, &[("latency_us", "1000")])]);
     order.rules.measure.duration = Nanos::from_secs(60);
+    order.rules.measure.max_trials = 1_000_000;
     daemon.connect().submit(vec![order]);
     wait_for("both workers", || workers(daemon.id()) == 2);
     let children: Vec<u32> =

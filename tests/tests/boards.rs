@@ -467,11 +467,9 @@ fn an_update_beside_a_running_repeat_does_not_interrupt_it() {
         [(0, 0, "complete"), (1, 0, "complete"), (2, 0, "complete")],
         "each was measured at the first try: {rows:#?}"
     );
-    // Side by side: the old program is still there, and the new one answers.
+    // Side by side: the old program is still there, and goes on for as long as it is asked for work.
     assert_ne!(lab.program(), before);
     assert!(before.is_file() && lab.program().is_file());
-    let info = lab.board(&["info", "x", "--json"]).ok().json();
-    assert_eq!(info["build"], build.as_str());
 }
 
 #[test]

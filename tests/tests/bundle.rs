@@ -13,8 +13,8 @@ fn sweep(sandbox: &Sandbox, tag: &str) {
     let line = [
         "sweep",
         "small.onnx",
-        "--backend",
-        "rten",
+        "--axis",
+        "backend=rten",
         "--axis",
         "threads=1,2",
         "--warmup",

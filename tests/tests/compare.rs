@@ -196,9 +196,10 @@ fn a_baseline_is_kept_in_a_file_and_holds_a_later_run_to_it() {
     assert_eq!(found["pairing"], "separate");
     assert!(found["half_width_over_sessions"].is_number());
     // A file has no plan to measure by.
-    let refused = compare(&sandbox, &["--baseline", "base.json", "--rerun"]);
+    let refused = compare(&sandbox, &["--baseline", "base.json", "after", "--rerun"]);
     let error = refused.expect_code(2).json();
-    assert!(text(&error["error"]["what"]).contains("holds figures and no plan"));
+    let what = text(&error["error"]["what"]);
+    assert!(what.contains("holds figures and no plan"), "{what}");
 }
 
 #[test]

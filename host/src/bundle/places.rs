@@ -210,6 +210,7 @@ pub const PLACES: &[Place] = &[
     place("samples.sequence", Keep, "its place"),
     place("samples.channel", Keep, "number of the channel"),
     place("samples.row_count", Keep, "how many"),
+    place("samples.codec", Keep, "how they are coded"),
     place("samples.at_ns", Keep, "telemetry: numbers only"),
     place("samples.value", Keep, "telemetry: numbers only"),
     place("samples.quality", Keep, "telemetry: numbers only"),

@@ -64,8 +64,9 @@ impl Moment {
             then,
             usually,
         };
-        // Only what has a natural zero can be so many times as much.
-        if seen.unit != "millicelsius" && seen.is_unusual() {
+        // Only what has a natural zero can be so many times as much, and the number of a CPU is a name.
+        let is_amount = !["millicelsius", "cpu"].contains(&seen.unit.as_str());
+        if is_amount && seen.is_unusual() {
             self.seen.push(seen);
         }
     }
@@ -130,8 +131,17 @@ mod tests {
             at_ns,
         };
         let mut moment = of(&[(7, span)]).remove(0);
-        for (name, samples) in [("cpu.1.busy", &busy), ("cpu.0.busy", &steady)] {
-            let channel = channel(name, "ns", KindRow::Counter);
+        // From CPU 0 to 1 and back is no rise.
+        let moved = SamplesRow {
+            value: (0..=100).map(|i| i64::from(i == 50)).collect(),
+            ..steady.clone()
+        };
+        for (name, unit, kind, samples) in [
+            ("cpu.1.busy", "ns", KindRow::Counter, &busy),
+            ("cpu.0.busy", "ns", KindRow::Counter, &steady),
+            ("worker.on_cpu", "cpu", KindRow::Gauge, &moved),
+        ] {
+            let channel = channel(name, unit, kind);
             moment.look(&digest(&channel, samples, window), samples);
         }
         moment.settle();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use edgedyno_shared::columns::MAX_COLUMNS;
+use edgedyno_shared::columns::{MAX_COLUMNS, codec};
 use edgedyno_shared::ids::{RunId, Sha256};
 use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension, Transaction, params, params_from_iter};
@@ -612,6 +612,9 @@ impl Merge<'_> {
                 if !self.repeats.contains(&repeat.id) {
                     continue;
                 }
+                for channel in &repeat.channels {
+                    self.store.samples(&repeat, channel.id).map_err(unfit)?;
+                }
                 for lane in self.store.lanes(&repeat).map_err(unfit)? {
                     self.store
                         .each_chunk(&repeat, lane, |_| {})
@@ -643,8 +646,18 @@ fn check_sizes(piece: &Piece) -> Result<()> {
                         && count("row_count").saturating_mul(columns) <= *bytes as u64
                 }
                 ("samples", [at, value, quality]) => {
-                    let eight = count("row_count").saturating_mul(8);
-                    [*at as u64, *value as u64] == [eight; 2] && *quality as u64 * 8 == eight
+                    let [at, value, quality] = [at, value, quality].map(|bytes| *bytes as u64);
+                    let rows = count("row_count");
+                    let eight = rows.saturating_mul(8);
+                    match count("codec") == u64::from(codec::PLAIN) {
+                        true => [at, value] == [eight; 2] && quality == rows,
+                        // Both columns are in the first, a byte a cell at least.
+                        false => {
+                            rows.saturating_mul(2) <= at
+                                && value == 0
+                                && [0, rows].contains(&quality)
+                        }
+                    }
                 }
                 ("chunks" | "samples", _) => false,
                 _ => true,

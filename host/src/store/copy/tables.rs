@@ -175,6 +175,7 @@ pub const TABLES: &[Table] = &[
             integer("sequence"),
             integer("channel"),
             integer("row_count"),
+            integer("codec"),
             blob("at_ns"),
             blob("value"),
             blob("quality"),
