@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use edgedyno_tests::clock::Deadline;
@@ -33,12 +34,16 @@ const HELD: [&str; 9] = [
     "--fix-clocks",
 ];
 
+/// All arenas of one user lie in one folder, which each test removes.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A board whose counters are root's alone, and an agent on it that works as `nobody`.
 struct Bench {
     lab: Lab,
     board: PathBuf,
     program: PathBuf,
     nobody: User,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Bench {
@@ -48,6 +53,7 @@ impl Bench {
             skip(Need::Mount, "only root can become somebody else");
             return None;
         };
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sandbox = Sandbox::new();
         let state = sandbox.state();
         chown(&state, Some(nobody.uid.as_raw()), Some(nobody.gid.as_raw())).unwrap();
@@ -83,6 +89,7 @@ impl Bench {
             board,
             program,
             nobody,
+            _alone: alone,
         };
         bench.start();
         // Clocks are held for those who may do everything.
