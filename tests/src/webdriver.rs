@@ -6,9 +6,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
+
+/// A page that takes longer is stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A session with a headless browser; both end with it.
 #[derive(Debug)]
@@ -146,18 +150,37 @@ impl Browser {
             "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         )?;
-        let mut answer = String::new();
-        line.read_to_string(&mut answer)?;
-        let (_, text) = answer
-            .split_once("\r\n\r\n")
-            .context("an answer has a body")?;
-        let value: Value = serde_json::from_str(text).context("the body is JSON")?;
+        let text = body_of(line).with_context(|| format!("the answer to {path}"))?;
+        let value: Value = serde_json::from_slice(&text).context("the body is JSON")?;
         let value = &value["value"];
         if let Some(error) = value["error"].as_str() {
             bail!("{path}: {error}: {}", value["message"]);
         }
         Ok(value.clone())
     }
+}
+
+/// The body of an answer. The driver leaves its connections open, whatever it is asked, so the length counts.
+fn body_of(line: TcpStream) -> Result<Vec<u8>> {
+    line.set_read_timeout(Some(PATIENCE))?;
+    let mut answer = BufReader::new(line);
+    let mut length = None;
+    loop {
+        let mut head = String::new();
+        ensure!(answer.read_line(&mut head)? > 0, "it ends in its head");
+        let head = head.trim_end();
+        if head.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = head.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = Some(value.trim().parse()?);
+        }
+    }
+    let mut body = vec![0; length.context("it tells no length")?];
+    answer.read_exact(&mut body)?;
+    Ok(body)
 }
 
 /// Writes what comes as base64 into a file.
@@ -183,7 +206,7 @@ impl Drop for Browser {
                 line,
                 "DELETE {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
             )?;
-            line.read_to_end(&mut Vec::new())
+            body_of(line).map_err(std::io::Error::other)
         });
         let _ = self.driver.kill();
         let _ = self.driver.wait();
