@@ -70,6 +70,12 @@ pub fn run(args: &ExportArgs, global: &Global) -> CommandResult {
     if let Some(path) = &args.bundle {
         return bundle(args, path, global);
     }
+    // clap asks for nothing that conflicts with what is there, and --format does with --bundle.
+    if args.private || args.no_report || !args.with.is_empty() {
+        let what =
+            "--private, --with and --no-report say what a bundle holds, and none is asked for";
+        return Err(CommandError::usage(what).hint("name its file: --bundle FILE"));
+    }
     let format = args.format.as_deref().unwrap_or_default();
     let exporter = export::find(format).ok_or_else(|| no_such_format(format))?;
     let picked = args.read.open(global)?;

@@ -72,6 +72,18 @@ impl Table {
 
     /// The table as lines without trailing blanks, and no newline at the end.
     pub fn render(&self) -> String {
+        let text = self.laid_out(true);
+        // With a boundary below its words, a column of text can push the last one out.
+        match text
+            .lines()
+            .all(|line| line.chars().count() <= usize::from(WIDTH))
+        {
+            true => text,
+            false => self.laid_out(false),
+        }
+    }
+
+    fn laid_out(&self, keep_figures: bool) -> String {
         let mut table = comfy_table::Table::new();
         table
             .load_style(STYLE)
@@ -79,7 +91,8 @@ impl Table {
             .set_width(WIDTH)
             .set_header(&self.titles)
             .add_rows(&self.rows);
-        let keep_figures = self.has_room_for_text(&table.column_max_content_widths());
+        let keep_figures =
+            keep_figures && self.has_room_for_text(&table.column_max_content_widths());
         let last = self.kinds.len().saturating_sub(1);
         for (i, (column, kind)) in table.column_iter_mut().zip(&self.kinds).enumerate() {
             let padding = (u16::from(i > 0), u16::from(i < last));
@@ -202,6 +215,32 @@ mod tests {
         let mut table = Table::new().text("model");
         table.row(["evil\u{1b}[2J.onnx"]);
         assert!(!table.render().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_table_that_its_words_make_too_wide_gives_way() {
+        let mut table = Table::new()
+            .text("a")
+            .text("b")
+            .figure("c")
+            .figure("d")
+            .text("e")
+            .figure("f");
+        let wide = "aa0a aa  a  . .a00a  aa0aaa00  a 0 a00.a.. 00  a";
+        table.row([
+            "aaa.a.",
+            "0000aaa0a0a",
+            "a0 a.aa ",
+            "",
+            "aaa0aaa0.aaa",
+            wide,
+        ]);
+        let widest = table
+            .render()
+            .lines()
+            .map(|line| line.chars().count())
+            .max();
+        assert!(widest <= Some(usize::from(WIDTH)), "{widest:?}");
     }
 
     proptest! {
