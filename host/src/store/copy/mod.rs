@@ -1,8 +1,8 @@
 //! Runs as rows that can leave a store and come into another: what bundles and `runs push` are made of.
 //!
 //! A run goes in pieces, each small enough to be held at once: a head, cases in hundreds, one piece for
-//! each attempt of a repeat, one for each artifact's content. [`tables`] lists what is copied, [`read`]
-//! takes pieces out, [`merge`] takes them in. Numbers that only count within a store (a repeat's id) and
+//! each attempt of a repeat, one for each artifact's content. [`tables`] lists what is copied, `read`
+//! takes pieces out, `merge` takes them in. Numbers that only count within a store (a repeat's id) and
 //! names that the piece implies (the run) are not part of it.
 
 mod calibrations;
