@@ -21,8 +21,8 @@ const ENERGY: &str = "sys/class/powercap/intel-rapl:0/energy_uj";
 const GOVERNORS: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_available_governors";
 const GOVERNOR: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
 
-/// Half a second of the fake backend, with clocks held.
-const HELD: [&str; 9] = [
+/// Half a second of the fake backend, with clocks held; where they are not, that is a finding and no end.
+const HELD: [&str; 10] = [
     "--backend",
     "fake",
     "--repeat",
@@ -32,6 +32,7 @@ const HELD: [&str; 9] = [
     "--duration",
     "0.6s",
     "--fix-clocks",
+    "--force",
 ];
 
 /// All arenas of one user lie in one folder, which each test removes.
