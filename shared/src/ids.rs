@@ -1,6 +1,6 @@
 //! Names of things: stores, runs, boots, contents.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,10 @@ pub struct Sha256(pub [u8; 32]);
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |half: u8| f.write_char(DIGITS[usize::from(half)].into());
+        let mut halves = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        halves.try_for_each(digit)
     }
 }
 
@@ -58,7 +61,10 @@ impl StoreId {
 
 impl fmt::Display for StoreId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |half: u8| f.write_char(DIGITS[usize::from(half)].into());
+        let mut halves = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        halves.try_for_each(digit)
     }
 }
 

@@ -1,42 +1,60 @@
 //! Axes of a case as names and values, and the two keys made of them.
 
-use edgedyno_shared::case::{Case, Generator, InputSource, Tenant};
+use std::borrow::Cow;
+
+use edgedyno_shared::case::{Case, Generator, InputSource, NamedShape, Tenant};
 use edgedyno_shared::ids::Sha256;
 use serde_json::{Value, json};
 use sha2::Digest;
 
 /// Names and values of a case, sorted by name; an axis that was left open is not listed.
 pub fn axes(case: &Case) -> Vec<(String, String)> {
-    let mut out = vec![
-        ("board".to_owned(), case.board.clone()),
-        ("model".to_owned(), case.model.name.clone()),
-        ("backend".to_owned(), case.backend.clone()),
-        ("threads".to_owned(), case.threads.intra.to_string()),
-        ("inter_threads".to_owned(), case.threads.inter.to_string()),
-        ("scenario".to_owned(), scenario(case)),
-        ("io".to_owned(), case.io.name().to_owned()),
-        ("condition".to_owned(), case.condition.0.clone()),
-        ("inputs".to_owned(), inputs(case)),
+    let pairs = pairs(case).into_iter();
+    pairs
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect()
+}
+
+/// The axes of a case, borrowed where they stand as text already: a plan of a hundred thousand cases asks
+/// each for them.
+fn pairs(case: &Case) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    fn borrowed(text: &str) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(text))
+    }
+    let owned = |text: Option<String>| text.map(Cow::Owned);
+    let known = [
+        ("backend", borrowed(&case.backend)),
+        ("batch", owned(case.batch.map(|batch| batch.to_string()))),
+        ("board", borrowed(&case.board)),
+        ("condition", borrowed(&case.condition.0)),
+        ("cpus", owned(case.cpus.as_deref().map(cpu_list))),
+        ("input_policy", borrowed(case.inputs.policy.name())),
+        ("inputs", owned(Some(inputs(case)))),
+        ("inter_threads", owned(Some(case.threads.inter.to_string()))),
+        ("io", borrowed(case.io.name())),
+        ("model", borrowed(&case.model.name)),
+        ("precision", case.precision.as_deref().and_then(borrowed)),
         (
-            "input_policy".to_owned(),
-            case.inputs.policy.name().to_owned(),
+            "runtime",
+            case.runtime.as_ref().and_then(|r| borrowed(&r.version)),
         ),
+        ("scenario", owned(Some(scenario(case)))),
+        ("threads", owned(Some(case.threads.intra.to_string()))),
     ];
-    let mut known = |name: &str, value: Option<String>| {
-        out.extend(value.map(|value| (name.to_owned(), value)));
-    };
-    known("runtime", case.runtime.as_ref().map(|r| r.version.clone()));
-    known("batch", case.batch.map(|batch| batch.to_string()));
-    known("cpus", case.cpus.as_deref().map(cpu_list));
-    known("precision", case.precision.clone());
-    let named = |kind: &str, pairs: &[(String, String)]| -> Vec<(String, String)> {
-        let name = |(key, value): &(String, String)| (format!("{kind}.{key}"), value.clone());
-        pairs.iter().map(name).collect()
-    };
-    out.extend(named("option", &case.options));
-    out.extend(named("parameter", &case.parameters));
-    let shape =
-        |s: &edgedyno_shared::case::NamedShape| (format!("shape.{}", s.input), dims(&s.dims));
+    let known = known.into_iter();
+    let mut out: Vec<_> = known
+        .filter_map(|(name, value)| Some((Cow::Borrowed(name), value?)))
+        .collect();
+    let families = [("option", &case.options), ("parameter", &case.parameters)];
+    for (family, members) in families {
+        let name = |key| Cow::Owned(format!("{family}.{key}"));
+        out.extend(
+            members
+                .iter()
+                .map(|(key, value)| (name(key), value.as_str().into())),
+        );
+    }
+    let shape = |s: &NamedShape| (format!("shape.{}", s.input).into(), dims(&s.dims).into());
     out.extend(case.shapes.iter().map(shape));
     out.sort();
     out
@@ -137,7 +155,7 @@ pub fn generator_name(generator: &Generator) -> String {
 /// directly: plans of a hundred thousand cases are keyed while their user waits.
 fn axes_text(case: &Case) -> String {
     let mut out = String::with_capacity(256);
-    for (name, value) in axes(case) {
+    for (name, value) in pairs(case) {
         out.push(if out.is_empty() { '{' } else { ',' });
         push_text(&mut out, &name);
         out.push(':');

@@ -132,8 +132,13 @@ pub(in crate::cmd) fn prepare(
     })
 }
 
+/// Few of very many: one by one, because collecting a set sorts all that it is given.
 fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
-    items.collect::<BTreeSet<T>>().into_iter().collect()
+    let mut known = BTreeSet::new();
+    for item in items {
+        known.insert(item);
+    }
+    known.into_iter().collect()
 }
 
 fn input_options(wish: &InputWish) -> InputOptions {
