@@ -25,5 +25,7 @@ pub mod stressor;
 pub mod trial;
 pub mod worker;
 
+pub use edgedyno_sys::kernel::allocations;
+
 /// Names this build: a digest of the sources that run on the board, the target and the features.
 pub const BUILD_ID: &str = env!("EDGEDYNO_BUILD_ID");

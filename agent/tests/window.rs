@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::{Daemon, order};
+use client::{Daemon, Segment, order};
 use edgedyno_agent::arena::reader::create;
 use edgedyno_agent::arena::{ArenaReader, ArenaWriter};
 use edgedyno_agent::backend;
@@ -28,10 +28,11 @@ use edgedyno_agent::worker::message::{MESSAGE, Message};
 use edgedyno_agent::worker::spawn::PREFIX_VARIABLE;
 use edgedyno_shared::columns::{FIXED_COLUMNS, Role};
 use edgedyno_shared::order::StopRule;
-use edgedyno_shared::repeat::{Outcome, Stage, StageSpan};
+use edgedyno_shared::repeat::{Outcome, Stage, StageSpan, WindowCalls};
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::frame;
+use edgedyno_shared::wire::record::Record;
 use edgedyno_sys::kernel::allocations::{CountingAllocator, calls_of_this_thread};
 
 #[global_allocator]
@@ -172,12 +173,38 @@ fn the_window_makes_no_system_call() {
     let ends = |message: &Message| matches!(message, Message::StageEnds(StageSpan { stage, .. }) if *stage == Stage::Measure);
     let after = calls_between(&calls, begins(Stage::Teardown), |m| *m == Message::Done);
     assert!(!after.is_empty(), "memory is read back after the window");
-    let window = calls_between(&calls, begins(Stage::Measure), ends);
+    let calls_told = calls_told(&segment);
+    let mut window = calls_between(&calls, begins(Stage::Measure), ends);
+    if calls_told.kernel.is_some() {
+        // The worker's own count: it reads the counter before the first trial and after the last.
+        let own = [window.remove(0), window.pop().unwrap()];
+        assert!(own.iter().all(|call| call.starts_with("read(")), "{own:?}");
+    }
     if !window.is_empty() && window.iter().all(|call| call.starts_with("clock_gettime(")) {
         skip("the clock is not in the vDSO here");
         return;
     }
     assert!(window.is_empty(), "{window:#?}");
+    assert_eq!(calls_told.allocator, Some(0));
+    assert!(matches!(calls_told.kernel, None | Some(0)));
+}
+
+/// What a repeat says of its own window.
+fn calls_told(segment: &Segment) -> WindowCalls {
+    let told = segment.records.iter().find_map(|record| match record {
+        Record::AgentCost(cost) => Some(cost.calls),
+        _ => None,
+    });
+    told.unwrap()
+}
+
+#[test]
+fn system_calls_of_a_model_are_unknown() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    host.submit(vec![order(0, &[])]);
+    let told = calls_told(&host.segment());
+    assert_eq!((told.allocator, told.kernel), (Some(0), None));
 }
 
 /// Whether strace is installed and this process may use ptrace.

@@ -3,6 +3,11 @@
 use std::process::ExitCode;
 
 use edgedyno::board::local::AGENT_ENTRY;
+use edgedyno_agent::allocations::CountingAllocator;
+
+/// Workers of this machine's agent say what their windows asked of it.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);

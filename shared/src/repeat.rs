@@ -216,6 +216,17 @@ pub struct AgentCost {
     pub arena_stalls: u64,
     /// Bytes that did not fit on tmpfs and were written to the spool meanwhile.
     pub spilled: Bytes,
+    pub calls: WindowCalls,
+}
+
+/// What the measuring thread itself asked for, from before the first to after the last measured trial.
+/// Trials of a runtime are in it as well as the loop around them; other threads are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WindowCalls {
+    /// Calls of the agent's allocator, which runtimes written in Rust use too; a C library has its own.
+    pub allocator: Option<u64>,
+    /// System calls. Known with backend `null` only, where the kernel lets them be counted.
+    pub kernel: Option<u64>,
 }
 
 /// How the agent began a repeat.

@@ -518,6 +518,10 @@ fn a_self_check_says_what_can_be_seen() {
     assert!(number(&watched["low"]) <= number(&watched["ratio"]));
     assert!(number(&watched["control_low"]) <= number(&watched["control_high"]));
     assert!(number(&report["sampler_cpu_share"]) > 0.0);
+    assert_eq!(report["allocator_calls"], 0, "{report:#}");
+    let kernel = &report["system_calls"];
+    let is_excused = report["not_measured"].to_string().contains("system calls");
+    assert!(*kernel == 0 || kernel.is_null() && is_excused, "{report:#}");
     let plans: Vec<f64> = report["visible"]
         .as_array()
         .unwrap()
@@ -528,4 +532,13 @@ fn a_self_check_says_what_can_be_seen() {
     let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
     assert_eq!(runs["runs"][0]["command"], "selfcheck");
     assert_eq!(runs["runs"][0]["cases_count"], 2);
+    // A runtime in Rust allocates on the thread that measures, and that is told as well.
+    let words = ["get", "last", "tool_allocator_calls_count", "--json"];
+    let told = sandbox.edgedyno(words).ok().json();
+    let values = told["values"].as_array().unwrap();
+    let network = values.iter().find(|value| value["simulated"] == false);
+    assert!(
+        network.is_none_or(|case| number(&case["value"]) > 0.0),
+        "{told:#}"
+    );
 }

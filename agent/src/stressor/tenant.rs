@@ -192,7 +192,7 @@ impl Process {
                 return Some(News::Failed);
             }
             Message::Done => self.is_done = true,
-            Message::Facts(_) => {}
+            Message::Facts(_) | Message::Calls(_) => {}
         }
         None
     }

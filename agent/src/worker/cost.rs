@@ -1,5 +1,6 @@
 //! What the agent itself spends while a worker measures.
 
+use edgedyno_shared::repeat::WindowCalls;
 use edgedyno_shared::units::Nanos;
 
 use crate::clock::{self, Clock, Monotonic};
@@ -10,6 +11,8 @@ pub(super) struct Cost {
     began: Option<(Nanos, Nanos, u64)>,
     pub(super) progress_bytes: u64,
     pub(super) spent: Option<Spent>,
+    /// By the worker's own count.
+    pub(super) calls: WindowCalls,
 }
 
 #[derive(Clone, Copy)]

@@ -22,6 +22,7 @@ use edgedyno_sys::kernel::process::set_data_limit;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::alarm;
 
+use super::calls::Calls;
 use super::job::Job;
 use super::message::{GO, MESSAGE, Message, STOP, TASK, Task, WINDOW};
 use super::{bindings, memory, placement, probe};
@@ -255,10 +256,14 @@ impl Worker {
         self.place(Moment::BeforeWindow, job)?;
         self.memory_beside_arena(Moment::BeforeWindow, &before)?;
 
+        let calls = Calls::of(&job.order.case.backend);
         self.enter(Stage::Measure)?;
+        let calls = calls.begin();
         let measured = timed.measure(&job.order.rules.measure);
+        let calls = calls.end();
         self.trial_result(measured)?;
         self.leave()?;
+        self.send(&Message::Calls(calls))?;
         drop(timed);
 
         self.enter(Stage::Teardown)?;

@@ -1,7 +1,7 @@
 //! What daemon and worker say to each other over their socket pair.
 
 use edgedyno_shared::device::RuntimeFacts;
-use edgedyno_shared::repeat::{Stage, StageSpan};
+use edgedyno_shared::repeat::{Stage, StageSpan, WindowCalls};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::record::Record;
@@ -45,6 +45,8 @@ pub enum Message {
         stage: Stage,
     },
     StageEnds(StageSpan),
+    /// What the window had of them; said when it is over.
+    Calls(WindowCalls),
     Record(Box<Record>),
     /// The cold trials are done. A case goes on when the load of its condition has settled, a tenant when
     /// all of that load is ready.

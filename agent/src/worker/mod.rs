@@ -4,6 +4,7 @@
 //! other, and [`supervise`] watches it to its end, whatever that is.
 
 mod bindings;
+mod calls;
 mod cost;
 pub mod entry;
 pub(crate) mod group;

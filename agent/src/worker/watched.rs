@@ -141,6 +141,7 @@ impl<'a> Watched<'a> {
                 }
                 self.keep(folder.log(&Record::Stage(span)));
             }
+            Message::Calls(calls) => self.cost.calls = calls,
             Message::Record(record) => self.hear_record(&record, folder),
             Message::Failed { stage, failure } => {
                 self.stage = stage;
@@ -289,6 +290,7 @@ impl<'a> Watched<'a> {
             cpus: std::mem::take(&mut self.agent_cpus),
             arena_stalls: self.intake.stalls(),
             spilled: Bytes(self.intake.spilled()),
+            calls: self.cost.calls,
         };
         self.keep(folder.log(&Record::AgentCost(cost)));
     }

@@ -130,6 +130,8 @@ pub fn run(args: &SelfcheckArgs, global: &Global) -> CommandResult {
             (trials > 0).then(|| cost / trials as f64)
         }),
         tool_cpu_share: null.and_then(|summary| summary.tool.cpu_share()),
+        allocator_calls: null.and_then(|summary| summary.tool.allocator_calls),
+        system_calls: null.and_then(|summary| summary.tool.system_calls),
         perturbation: network.as_ref().and_then(|view| perturbation(view, args)),
         sampler_cpu_share: summary_of(&runtime.name).and_then(|s| s.board.sampler_share),
         sight: comparison.as_ref().and_then(Sight::of),

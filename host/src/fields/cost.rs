@@ -52,6 +52,20 @@ const FIELDS: &[Field] = &[
         get: |s| Value::count(s.tool.spilled_bytes),
     },
     Field {
+        name: "tool_allocator_calls_count",
+        unit: Unit::Count,
+        definition: "calls of the agent's allocator by the measuring threads inside the windows, summed over repeats: by the loop, and by a runtime written in Rust",
+        source: "agent cost",
+        get: |s| Value::count(s.tool.allocator_calls),
+    },
+    Field {
+        name: "tool_system_calls_count",
+        unit: Unit::Count,
+        definition: "system calls of the measuring threads inside the windows, summed over repeats; counted with the backend null, where the kernel lets the worker count",
+        source: "agent cost",
+        get: |s| Value::count(s.tool.system_calls),
+    },
+    Field {
         name: "tool_cpus",
         unit: Unit::Text,
         definition: "CPUs the agent kept to; empty when it could not keep away from the worker's",

@@ -13,7 +13,7 @@ use edgedyno_shared::order::{
 use edgedyno_shared::repeat::{
     AgentCost, Dim, Effective, InputsUsed, Memory, ModelInfo, Moment, Outcome, OutputCheck,
     Placement, RepeatEnd, RepeatStart, RuntimeUsed, Stage, StageSpan, TensorInfo, TextEvent,
-    ThreadPlace,
+    ThreadPlace, WindowCalls,
 };
 use edgedyno_shared::telemetry::{
     Channel, ChannelKind, Fidelity, NOT_READ, Quality, Samples, TelemetryMode,
@@ -348,6 +348,10 @@ fn closing() -> Vec<Record> {
             cpus: vec![0],
             arena_stalls: 0,
             spilled: Bytes(0),
+            calls: WindowCalls {
+                allocator: Some(0),
+                kernel: None,
+            },
         }),
     ]
 }

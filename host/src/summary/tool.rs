@@ -13,6 +13,9 @@ pub struct ToolCost {
     pub arena_stalls: Option<u64>,
     pub progress_bytes: Option<u64>,
     pub spilled_bytes: Option<u64>,
+    /// Of the measuring threads inside the windows; none where a repeat did not count them.
+    pub allocator_calls: Option<u64>,
+    pub system_calls: Option<u64>,
     /// CPUs the agent kept to; empty when it could not keep away from the worker's.
     pub cpus: Option<Vec<u16>>,
 }
@@ -26,6 +29,10 @@ impl ToolCost {
         let sum = |figure: fn(&CostRow) -> u64| -> Option<u64> {
             costs.iter().map(|cost| figure(cost)).reduce(|a, b| a + b)
         };
+        let all = |figure: fn(&CostRow) -> Option<u64>| -> Option<u64> {
+            let figures = costs.iter().map(|cost| figure(cost));
+            figures.reduce(|a, b| Some(a? + b?)).flatten()
+        };
         Self {
             cpu_ns: costs
                 .iter()
@@ -36,6 +43,8 @@ impl ToolCost {
             arena_stalls: sum(|cost| cost.arena_stalls),
             progress_bytes: sum(|cost| cost.progress_bytes),
             spilled_bytes: sum(|cost| cost.spilled_bytes),
+            allocator_calls: all(|cost| cost.allocator_calls),
+            system_calls: all(|cost| cost.system_calls),
             cpus: costs.last().map(|cost| cost.cpus.clone()),
         }
     }

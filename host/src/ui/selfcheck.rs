@@ -21,6 +21,9 @@ pub struct Report {
     pub detours: Option<Detours>,
     pub stream_ns_per_trial: Option<f64>,
     pub tool_cpu_share: Option<f64>,
+    /// Of the measuring thread in all windows of null.
+    pub allocator_calls: Option<u64>,
+    pub system_calls: Option<u64>,
     pub perturbation: Option<Perturbation>,
     /// CPU time of the threads that watch, by their own count.
     pub sampler_cpu_share: Option<f64>,
@@ -28,20 +31,13 @@ pub struct Report {
     pub comparison: Option<Comparison>,
 }
 
-/// What a released agent cannot look at, and who does.
-const NOT_HERE: [(&str, &str); 2] = [
-    (
-        "allocations in the window",
-        "the agent counts none of its own calls; the test agent/tests/window.rs does, and they are 0",
-    ),
-    (
-        "system calls in the window",
-        "counting them takes a tracer; the test agent/tests/window.rs runs one, and they are 0",
-    ),
-];
+/// Why a board may not tell them. The test agent/tests/window.rs counts both with tools of its own.
+const NO_ALLOCATOR_CALLS: &str = "the board's agent was built with another allocator than its own";
+const NO_SYSTEM_CALLS: &str = "the agent's worker may not count them: that takes root and tracefs \
+    (`mount -t tracefs nodev /sys/kernel/tracing`)";
 
 pub fn text(report: &Report) -> String {
-    let parts = [
+    let mut parts = vec![
         format!("board {}, run {}", report.board, report.run),
         cost(report),
         report.detours.as_ref().map_or_else(
@@ -50,8 +46,8 @@ pub fn text(report: &Report) -> String {
         ),
         sight(report),
         perturbation(report),
-        not_here(report),
     ];
+    parts.extend(not_here(report));
     parts.join("\n\n")
 }
 
@@ -90,6 +86,16 @@ fn cost(report: &Report) -> String {
             "agent, share of a CPU",
             &units::percent(report.tool_cpu_share),
             "the same, with null running as fast as it can",
+        ])
+        .row([
+            "calls of the allocator",
+            &units::count(report.allocator_calls),
+            "by the measuring thread, in all windows of null",
+        ])
+        .row([
+            "system calls",
+            &units::count(report.system_calls),
+            "the same",
         ]);
     table.render()
 }
@@ -199,19 +205,36 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn not_here(report: &Report) -> String {
-    let clock = report.two_clock_reads_ns.is_none().then_some((
-        "two clock reads",
-        "only its agent can read the clock of another board",
-    ));
-    let lines = clock.into_iter().chain(NOT_HERE);
-    let lines: Vec<String> = lines
-        .map(|(what, why)| {
-            let line = format!("{what}: not measured here: {why}");
-            wrapped(&line, usize::from(WIDTH), 2)
-        })
-        .collect();
-    lines.join("\n")
+/// What this board does not tell, and why.
+fn not_measured(report: &Report) -> Vec<(&'static str, &'static str)> {
+    let reasons = [
+        (
+            report.allocator_calls.is_none(),
+            "calls of the allocator in the window",
+            NO_ALLOCATOR_CALLS,
+        ),
+        (
+            report.system_calls.is_none(),
+            "system calls in the window",
+            NO_SYSTEM_CALLS,
+        ),
+        (
+            report.two_clock_reads_ns.is_none(),
+            "two clock reads",
+            "only its agent can read the clock of another board",
+        ),
+    ];
+    let missing = reasons.into_iter().filter(|(is_missing, ..)| *is_missing);
+    missing.map(|(_, what, why)| (what, why)).collect()
+}
+
+fn not_here(report: &Report) -> Option<String> {
+    let lines = not_measured(report).into_iter().map(|(what, why)| {
+        let line = format!("{what}: not measured here: {why}");
+        wrapped(&line, usize::from(WIDTH), 2)
+    });
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 impl Report {
@@ -254,7 +277,10 @@ impl Report {
                 "limit_share": MOST_PERTURBATION,
                 "outcome": found.promise().name(),
             })),
-            "not_measured": NOT_HERE.iter().map(|(what, why)| json!({ "what": what, "why": why }))
+            "allocator_calls": self.allocator_calls,
+            "system_calls": self.system_calls,
+            "not_measured": not_measured(self).iter()
+                .map(|(what, why)| json!({ "what": what, "why": why }))
                 .collect::<Vec<_>>(),
         })
     }

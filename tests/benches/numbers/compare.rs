@@ -7,7 +7,7 @@ use edgedyno_shared::device::{Fact, Reading, RuntimeFacts};
 use edgedyno_shared::ids::{BuildId, Sha256};
 use edgedyno_shared::repeat::{
     AgentCost, Effective, InputsUsed, Memory, ModelInfo, Moment, Outcome, Placement, RepeatEnd,
-    RepeatStart, RuntimeUsed, Stage, StageSpan, ThreadPlace,
+    RepeatStart, RuntimeUsed, Stage, StageSpan, ThreadPlace, WindowCalls,
 };
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::record::Record;
@@ -157,6 +157,7 @@ fn repeat_of(offset: i64) -> Result<Vec<Vec<u8>>> {
         cpu_time: Nanos(1),
         wall: Nanos(1),
         arena_reads: 1,
+        calls: WindowCalls::default(),
         progress_bytes: 1,
         cpus: vec![0],
         arena_stalls: 0,

@@ -497,6 +497,11 @@ pub struct CostRow {
     pub cpus: Vec<u16>,
     pub arena_stalls: u64,
     pub spilled_bytes: u64,
+    /// Of the measuring thread inside the window; runs of earlier versions did not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocator_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_calls: Option<u64>,
 }
 
 impl From<&AgentCost> for CostRow {
@@ -509,6 +514,8 @@ impl From<&AgentCost> for CostRow {
             cpus: cost.cpus.clone(),
             arena_stalls: cost.arena_stalls,
             spilled_bytes: cost.spilled.0,
+            allocator_calls: cost.calls.allocator,
+            system_calls: cost.calls.kernel,
         }
     }
 }
