@@ -41,6 +41,21 @@ pub fn run_line(model: &Path, backend: &str, args: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// `edgedyno run` of [`small_model`] with `fake` on CPU 1 beside a condition, after two trials of warm-up.
+pub fn run_beside(sandbox: &Sandbox, condition: &str, more: &[&str]) -> Output {
+    let line = ["run", "small.onnx", "--backend", "fake", "--cpus", "1"];
+    let rest = ["--condition", condition, "--warmup", "2"];
+    sandbox.edgedyno(line.iter().chain(&rest).chain(more))
+}
+
+/// `edgedyno sweep` of the same over conditions, in the words of that axis.
+pub fn sweep_beside(sandbox: &Sandbox, conditions: &str, more: &[&str]) -> Output {
+    let conditions = format!("condition={conditions}");
+    let line = ["sweep", "small.onnx", "--axis", "backend=fake"];
+    let rest = ["--axis", "cpus=1", "--axis", &conditions, "--warmup", "2"];
+    sandbox.edgedyno(line.iter().chain(&rest).chain(more))
+}
+
 /// `edgedyno summary RUN --json`, whatever its exit code.
 pub fn summary(sandbox: &Sandbox, run: &str) -> Value {
     sandbox.edgedyno(["summary", run, "--json"]).json()

@@ -4,11 +4,13 @@
 use std::fs;
 use std::io::Read as _;
 use std::net::UdpSocket;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::boards::Board;
 use crate::clock::Deadline;
 use crate::skip::{Need, has};
 use crate::{assets, workspace};
@@ -50,6 +52,28 @@ pub fn prefix() -> Option<Vec<String>> {
             .map(str::to_owned)
             .into(),
     )
+}
+
+/// The same with the files of boards before this machine's: the emulator looks for every absolute path in that
+/// folder first, when a file is opened and when a folder is listed. What is not there is this machine's.
+pub fn prefix_on(boards: &[Board], folder: &Path) -> Option<Vec<String>> {
+    let mut words = prefix()?;
+    let sysroot = PathBuf::from(words.pop().expect("the sysroot comes last"));
+    for folder in [folder.join("proc"), folder.join("sys")] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let cpus = "proc/cpuinfo";
+    fs::copy(sysroot.join(cpus), folder.join(cpus)).unwrap();
+    for entry in fs::read_dir(&sysroot).unwrap() {
+        let entry = entry.unwrap();
+        let place = folder.join(entry.file_name());
+        if !place.exists() {
+            symlink(entry.path(), place).unwrap();
+        }
+    }
+    boards.iter().for_each(|board| board.unpack(folder));
+    words.push(folder.display().to_string());
+    Some(words)
 }
 
 /// The aarch64 library of ONNX Runtime.

@@ -8,6 +8,7 @@
 pub mod assets;
 pub mod bench;
 pub mod binaries;
+pub mod boards;
 pub mod book;
 pub mod clock;
 pub mod commands;

@@ -2,10 +2,12 @@
 //! qemu. `bash .ci/run` runs these in a stage of their own; by hand: `cargo test --workspace --locked --test
 //! emulated -- --ignored`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use edgedyno_tests::boards::Board;
 use edgedyno_tests::clock::Deadline;
 use edgedyno_tests::commands::{QUICK, small_model, summary};
 use edgedyno_tests::emulated::{self, Emulated};
@@ -25,8 +27,18 @@ struct Foreign {
 
 impl Foreign {
     fn new() -> Option<Self> {
-        let prefix = emulated::prefix()?;
-        let mut sandbox = Sandbox::new();
+        Some(Self::start_in(Sandbox::new(), emulated::prefix()?))
+    }
+
+    /// The same where files of boards lie in the place of this machine's.
+    fn on(boards: &[Board]) -> Option<Self> {
+        let sandbox = Sandbox::new();
+        let folder = sandbox.work().join("../board");
+        let prefix = emulated::prefix_on(boards, &folder)?;
+        Some(Self::start_in(sandbox, prefix))
+    }
+
+    fn start_in(mut sandbox: Sandbox, prefix: Vec<String>) -> Self {
         sandbox.limit(PATIENCE);
         let mut foreign = Self {
             sandbox,
@@ -62,7 +74,7 @@ impl Foreign {
             .sandbox
             .edgedyno(["board", "pair", &ticket, "--name", "x"])
             .ok();
-        Some(foreign)
+        foreign
     }
 
     fn start(&self, words: &[&str]) -> Running {
@@ -137,6 +149,74 @@ fn an_agent_of_another_architecture_computes_the_same() {
     };
     let own = own.display().to_string();
     foreign.assert_same_outputs(&model, "onnxruntime", &["--runtime", &own]);
+}
+
+/// The value of each entry of a list by its name; what has none is left out.
+fn by_name<'a>(list: &'a Value, value: &str) -> BTreeMap<&'a str, String> {
+    let entries = list.as_array().unwrap().iter();
+    let named = entries.filter(|entry| !entry[value].is_null());
+    named
+        .map(|entry| {
+            let text = entry[value].as_str().map(str::to_owned);
+            let text = text.unwrap_or_else(|| entry[value].to_string());
+            (entry["name"].as_str().unwrap(), text)
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "needs an agent for aarch64, which takes minutes to build"]
+fn an_unmodified_agent_reads_the_files_of_a_board() {
+    // Kilobytes as the board's /proc/meminfo has them.
+    for (name, memory) in [("rk3588", 8_130_000_u64), ("x5", 7_900_000)] {
+        let facts = Board::read(&format!("{name}.facts"));
+        let tree = Board::read(&format!("{name}.tree"));
+        let boards = [facts, tree];
+        let Some(foreign) = Foreign::on(&boards) else {
+            return;
+        };
+        let json = |words: &[&str]| foreign.sandbox.edgedyno(words).ok().json();
+        let info = json(&["board", "info", "x", "--json"]);
+        assert_eq!(info["arch"], "aarch64");
+        assert_eq!(info["memory_total_bytes"], memory * 1024, "{name}");
+        let read = by_name(&info["facts"], "value");
+        for (fact, value) in boards[0].expected() {
+            let read = read.get(fact).map_or("nothing", String::as_str);
+            // An engine of this machine's may stand beside the board's.
+            assert!(read.contains(value), "{name}, {fact}: {read}");
+        }
+
+        let mut top = Value::Null;
+        let watched = Deadline::after(PATIENCE).poll(|| {
+            // An emulated agent takes its time to look around.
+            top = json(&["top", "--board", "x", "--once", "--json"]);
+            let read = by_name(&top["channels"], "value");
+            let is_read = |(channel, value): (&str, &str)| {
+                read.get(channel).is_some_and(|found| found == value)
+            };
+            boards[1].expected().all(is_read).then_some(())
+        });
+        assert!(watched.is_some(), "{name}: {top:#}");
+
+        // What a repeat keeps is the same.
+        let model = small_model(&foreign.sandbox);
+        let model = model.to_str().unwrap();
+        let words = ["run", model, "--board", "x", "--backend", "fake", "--force"];
+        let rules = ["--repeat", "1", "--warmup", "1", "--duration", "2s"];
+        foreign.sandbox.edgedyno(words.iter().chain(&rules)).ok();
+        let samples = json(&["samples", "last", "--json"]);
+        let kept = by_name(&samples["cases"][0]["repeats"][0]["channels"], "last");
+        // An emulated sampler is over its budget, and reads so seldom that some channels have no sample there.
+        let both = boards[1].expected().filter_map(|(channel, value)| {
+            let kept = kept.get(channel)?;
+            Some((channel, kept.as_str(), value))
+        });
+        let both: Vec<(&str, &str, &str)> = both.collect();
+        assert!(!both.is_empty(), "{name}: {samples:#}");
+        for (channel, kept, value) in both {
+            assert_eq!(kept, value, "{name}: {channel}");
+        }
+    }
 }
 
 /// A host with a whole emulated board called `x`.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use edgedyno_tests::commands::{finding_codes, number, small_model, summary, text};
+use edgedyno_tests::commands::{finding_codes, number, small_model, summary, sweep_beside, text};
 use edgedyno_tests::schema::assert_matches_schema;
 use edgedyno_tests::skip::has;
 use edgedyno_tests::{Need, Output, Sandbox};
@@ -171,24 +171,9 @@ fn a_condition_is_an_axis_of_a_sweep_and_its_level_is_in_the_results() {
     }
     let sandbox = Sandbox::new();
     small_model(&sandbox);
-    let line = [
-        "sweep",
-        "small.onnx",
-        "--axis",
-        "backend=fake",
-        "--axis",
-        "cpus=1",
-        "--axis",
-        "condition=idle,mem_read:cpu0@200MB/s/ws=8MiB",
-        "--trials",
-        "100",
-        "--warmup",
-        "2",
-        "--repeat",
-        "1",
-        "--force",
-    ];
-    sandbox.edgedyno(line).ok();
+    let conditions = "idle,mem_read:cpu0@200MB/s/ws=8MiB";
+    let rules = ["--trials", "100", "--repeat", "1", "--force"];
+    sweep_beside(&sandbox, conditions, &rules).ok();
     let shown = summary(&sandbox, "last");
     let cases = shown["cases"].as_array().unwrap();
     let (idle, loaded) = (&cases[0], &cases[1]);
@@ -210,24 +195,9 @@ fn what_starves_a_load_is_a_finding_and_the_point_does_not_count() {
     let sandbox = Sandbox::new();
     small_model(&sandbox);
     // Two on one CPU get half of it each.
-    let condition = "condition=idle,cpu_int:cpu0+mem_read:cpu0/ws=8MiB";
-    let line = [
-        "sweep",
-        "small.onnx",
-        "--axis",
-        "backend=fake",
-        "--axis",
-        "cpus=1",
-        "--axis",
-        condition,
-        "--trials",
-        "300",
-        "--warmup",
-        "2",
-        "--repeat",
-        "2",
-    ];
-    let swept = sandbox.edgedyno(line);
+    let conditions = "idle,cpu_int:cpu0+mem_read:cpu0/ws=8MiB";
+    let rules = ["--trials", "300", "--repeat", "2"];
+    let swept = sweep_beside(&sandbox, conditions, &rules);
     assert_eq!(swept.code, 6, "measured, and invalid");
     let shown = summary(&sandbox, "last");
     let codes = finding_codes(&shown["cases"][1]);
@@ -240,53 +210,60 @@ fn what_starves_a_load_is_a_finding_and_the_point_does_not_count() {
     assert!(marks.contains("load_starved"), "{marks}");
 }
 
+/// An idle case and one beside a tool of somebody else's; what is told of its count.
+fn told_of_a_tool(sandbox: &Sandbox, tool: &str, condition: &str) -> String {
+    small_model(sandbox);
+    let rules = ["--duration", "500ms", "--repeat", "2", "--force"];
+    sweep_beside(sandbox, &format!("idle,{condition}"), &rules).ok();
+    let document = sandbox.edgedyno(["stress", "--show", "last", "--force", "--json"]);
+    let document = document.json();
+    assert_matches_schema(&document, "contention");
+    let point = &points(&document)[0];
+    assert_eq!(text(&point["condition"]), condition);
+    for unknown in ["achieved_bps", "achieved_per_cpu_second_bps"] {
+        assert!(point[unknown].is_null(), "nobody of ours counts: {point:#}");
+    }
+    let marks: Vec<&Value> = point["marks"].as_array().unwrap().iter().collect();
+    let is_elsewhere = marks.iter().any(|mark| mark["code"] == "load_moved");
+    assert!(!is_elsewhere, "{marks:?}");
+    let shown = summary(sandbox, "last");
+    let case = &shown["cases"][1];
+    let mut repeats = case["repeats"].as_array().unwrap().iter();
+    assert!(repeats.all(|row| row["outcome"] == "complete"), "{case:#}");
+    assert!(number(&case["fields"]["load_cpu_share"]) > 0.0);
+    assert!(case["fields"]["load_bps"].is_null());
+    // It is listed where a board describes itself.
+    let info = sandbox
+        .edgedyno(["board", "info", "local", "--json"])
+        .ok()
+        .stdout;
+    assert!(info.contains(&format!("stressor.{tool}")), "{info}");
+    let uncounted = marks.iter().find(|mark| mark["code"] == "load_uncounted");
+    text(&uncounted.unwrap()["text"])
+}
+
 #[test]
 fn the_real_stress_ng_runs_where_it_was_told_and_keeps_its_own_count() {
     if !has(&[Need::Cpus(2), Need::Program("stress-ng")]) {
         return;
     }
     let sandbox = Sandbox::new();
-    small_model(&sandbox);
-    let line = [
-        "sweep",
-        "small.onnx",
-        "--axis",
-        "backend=fake",
-        "--axis",
-        "cpus=1",
-        "--axis",
-        "condition=idle,stress-ng:cpu0/with=memcpy",
-        "--duration",
-        "500ms",
-        "--warmup",
-        "2",
-        "--repeat",
-        "2",
-        "--force",
-    ];
-    sandbox.edgedyno(line).ok();
-    let document = sandbox.edgedyno(["stress", "--show", "last", "--force", "--json"]);
-    let document = document.json();
-    assert_matches_schema(&document, "contention");
-    let point = &points(&document)[0];
-    assert_eq!(text(&point["condition"]), "stress-ng:cpu0/with=memcpy");
-    assert!(
-        point["achieved_bps"].is_null(),
-        "nobody of ours counts it: {point:#}"
-    );
-    let marks: Vec<&Value> = point["marks"].as_array().unwrap().iter().collect();
-    let uncounted = marks.iter().find(|mark| mark["code"] == "load_uncounted");
-    let said = text(&uncounted.unwrap()["text"]);
+    let said = told_of_a_tool(&sandbox, "stress-ng", "stress-ng:cpu0/with=memcpy");
     assert!(said.contains("bogo operations a second"), "{said}");
-    let shown = summary(&sandbox, "last");
-    assert!(number(&shown["cases"][1]["fields"]["load_cpu_share"]) > 0.0);
-    assert!(shown["cases"][1]["fields"]["load_bps"].is_null());
-    // It is listed where a board describes itself.
-    let info = sandbox
-        .edgedyno(["board", "info", "local", "--json"])
-        .ok()
-        .stdout;
-    assert!(info.contains("stressor.stress-ng"), "{info}");
+}
+
+#[test]
+fn the_real_stressapptest_runs_where_it_was_told_and_keeps_its_own_count() {
+    if !has(&[Need::Cpus(2), Need::Program("stressapptest")]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let said = told_of_a_tool(&sandbox, "stressapptest", "stressapptest:cpu0/ws=64MiB");
+    let (rate, _) = said
+        .rsplit_once(" MiB/s")
+        .unwrap_or_else(|| panic!("{said}"));
+    let rate: f64 = rate.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(rate > 0.0, "{said}");
 }
 
 #[test]
@@ -331,24 +308,8 @@ fn set(root: &Path, file: &str, text: &str) {
 fn marks_on_board(sandbox: &mut Sandbox, root: &Path) -> (bool, Vec<String>) {
     sandbox.env("EDGEDYNO_AGENT_ROOT", root);
     small_model(sandbox);
-    let line = [
-        "sweep",
-        "small.onnx",
-        "--axis",
-        "backend=fake",
-        "--axis",
-        "cpus=1",
-        "--axis",
-        "condition=idle,spin:cpu0",
-        "--duration",
-        "600ms",
-        "--warmup",
-        "2",
-        "--repeat",
-        "2",
-        "--force",
-    ];
-    sandbox.edgedyno(line).ok();
+    let rules = ["--duration", "600ms", "--repeat", "2", "--force"];
+    sweep_beside(sandbox, "idle,spin:cpu0", &rules).ok();
     let document = sandbox.edgedyno(["stress", "--show", "last", "--json"]);
     assert_eq!(
         document.code, 6,

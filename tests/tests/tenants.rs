@@ -1,14 +1,13 @@
 //! Other models beside a case, from the command line to what each of them costs the other. What is asserted
 //! is what was done, never how much slower anything got.
 
-use edgedyno_tests::commands::{finding_codes, number, small_model, summary, text};
+use edgedyno_tests::commands::{
+    finding_codes, number, run_beside, small_model, summary, sweep_beside, text,
+};
 use edgedyno_tests::schema::assert_matches_schema;
 use edgedyno_tests::skip::has;
 use edgedyno_tests::{Need, Sandbox};
 use serde_json::Value;
-
-/// The shortest rules that still measure.
-const SHORT: [&str; 4] = ["--warmup", "2", "--duration", "500ms"];
 
 /// Two models of different content.
 fn models(sandbox: &Sandbox) {
@@ -30,20 +29,8 @@ fn a_run_beside_another_model_measures_both_together_and_each_alone() {
     }
     let sandbox = Sandbox::new();
     models(&sandbox);
-    let line = [
-        "run",
-        "small.onnx",
-        "--backend",
-        "fake",
-        "--cpus",
-        "1",
-        "--condition",
-        "model:b.onnx@20Hz:cpu0",
-        "--repeat",
-        "2",
-        "--force",
-    ];
-    sandbox.edgedyno(line.iter().chain(&SHORT)).ok();
+    let rules = ["--duration", "500ms", "--repeat", "2", "--force"];
+    run_beside(&sandbox, "model:b.onnx@20Hz:cpu0", &rules).ok();
     let document = summary(&sandbox, "last");
     assert_matches_schema(&document, "summary");
     let cases = cases(&document);
@@ -110,12 +97,16 @@ fn an_experiment_says_what_each_model_pays() {
         "model:b.onnx:cpu0/option.latency_us=2000",
         "--settle",
         "100ms",
+        "--warmup",
+        "2",
+        "--duration",
+        "500ms",
         "--repeat",
         "2",
         "--json",
         "--force",
     ];
-    let document = sandbox.edgedyno(line.iter().chain(&SHORT)).ok().json();
+    let document = sandbox.edgedyno(line).ok().json();
     assert_matches_schema(&document, "contention");
     let points = document["experiments"][0]["points"].as_array().unwrap();
     let conditions: Vec<String> = points.iter().map(|p| text(&p["condition"])).collect();
@@ -155,23 +146,10 @@ fn an_option_of_the_tenant_is_an_axis_and_its_content_is_in_the_key() {
     let sandbox = Sandbox::new();
     models(&sandbox);
     let plan = || {
-        let mut line = vec![
-            "sweep",
-            "small.onnx",
-            "--axis",
-            "backend=fake",
-            "--axis",
-            "cpus=1",
-            "--axis",
-            "condition=idle;model:b.onnx:cpu0",
-            "--axis",
-            "tenant.option.latency_us=500,2000",
-            "--repeat",
-            "1",
-            "--force",
-        ];
-        line.extend(SHORT);
-        sandbox.edgedyno(line).ok();
+        let quota = ["--axis", "tenant.option.latency_us=500,2000"];
+        let rules = ["--duration", "500ms", "--repeat", "1", "--force"];
+        let more = [&quota[..], &rules].concat();
+        sweep_beside(&sandbox, "idle;model:b.onnx:cpu0", &more).ok();
     };
     plan();
     let document = summary(&sandbox, "last");
@@ -218,21 +196,7 @@ fn a_tenant_that_fails_is_a_row_with_its_reason() {
     let sandbox = Sandbox::new();
     models(&sandbox);
     let run = |condition: &str, duration: &str| {
-        let line = [
-            "run",
-            "small.onnx",
-            "--backend",
-            "fake",
-            "--cpus",
-            "1",
-            "--condition",
-            condition,
-            "--warmup",
-            "2",
-            "--duration",
-            duration,
-        ];
-        sandbox.edgedyno(line)
+        run_beside(&sandbox, condition, &["--duration", duration])
     };
     // It cannot begin: some cases have only failure rows.
     let output = run("model:b.onnx:cpu0/option.no_such=1", "500ms");

@@ -11,7 +11,7 @@ use super::files::Kept;
 use super::offer::{Found, Offer, Tier};
 use super::source::{Single, single};
 use super::watch::Readings;
-use super::{Sampler, Source, text};
+use super::{Sampler, Source, bpu_tasks, text};
 
 const SECOND: Option<Nanos> = Some(Nanos::from_secs(1));
 
@@ -162,6 +162,8 @@ impl Sampler for Accelerators {
         &[
             BPU_LOAD,
             BPU_FREQ,
+            bpu_tasks::MEAN,
+            bpu_tasks::LONGEST,
             NPU_LOAD,
             NPU_BUSY,
             GPU_LOAD,
@@ -221,6 +223,7 @@ fn bpus(board: &Board) -> Vec<Found> {
             let name = format!("bpu.{number}.freq");
             found.push(single(board, Tier::Normal, &BPU_FREQ, &name, &path, 1));
         }
+        found.extend(bpu_tasks::find(board, &folder, number));
     }
     found
 }

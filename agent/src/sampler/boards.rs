@@ -15,6 +15,8 @@ use std::sync::Arc;
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
 use edgedyno_shared::units::Nanos;
 use nix::errno::Errno;
+use proptest::prelude::*;
+use proptest::sample::Index;
 
 use super::files::{Files, Numbers, ReadAt, Root};
 use super::testing::Turning;
@@ -123,21 +125,24 @@ fn trees() -> Vec<(String, String)> {
     trees
 }
 
-#[test]
-fn every_board_gives_what_it_should_at_each_moment() {
-    let trees = trees();
-    assert!(trees.len() >= 14, "{} boards", trees.len());
-    for (name, text) in trees {
-        let moments = parse(&text);
+/// A board that is watched from its first moment on.
+struct Shown {
+    root: tempfile::TempDir,
+    clock: Turning,
+    watch: Watch<Turning>,
+    now_ms: i64,
+}
+
+impl Shown {
+    fn begin(first: &Moment) -> Self {
         let root = tempfile::tempdir().unwrap();
-        moments[0].unpack(root.path());
-        let files = Closed {
-            root: Root(root.path().into()),
-            errors: moments[0].errors.clone(),
-        };
+        first.unpack(root.path());
         let mut plan = Plan {
             mode: TelemetryMode::Normal,
-            files: Arc::new(files),
+            files: Arc::new(Closed {
+                root: Root(root.path().into()),
+                errors: first.errors.clone(),
+            }),
             worker: None,
             exec: None,
             extra: Vec::new(),
@@ -145,18 +150,37 @@ fn every_board_gives_what_it_should_at_each_moment() {
         let clock = Turning::default();
         let found = plan.find();
         let free = || Nanos::ZERO;
-        let mut watch = Watch::new("s", found, plan.mode, clock.clone(), free);
-        let mut before = 0;
-        for moment in &moments {
-            if moment.at_ms > 0 {
-                moment.unpack(root.path());
-                clock.by(Nanos::from_millis(moment.at_ms - before));
-                before = moment.at_ms;
-                watch.read_due();
+        Self {
+            watch: Watch::new("s", found, plan.mode, clock.clone(), free),
+            root,
+            clock,
+            now_ms: 0,
+        }
+    }
+
+    /// Goes on to a later moment.
+    fn go(&mut self, to: &Moment) {
+        to.unpack(self.root.path());
+        self.clock.by(Nanos::from_millis(to.at_ms - self.now_ms));
+        self.now_ms = to.at_ms;
+        self.watch.read_due();
+    }
+}
+
+#[test]
+fn every_board_gives_what_it_should_at_each_moment() {
+    let trees = trees();
+    assert!(trees.len() >= 14, "{} boards", trees.len());
+    for (name, text) in trees {
+        let moments = parse(&text);
+        let mut shown = Shown::begin(&moments[0]);
+        for (number, moment) in moments.iter().enumerate() {
+            if number > 0 {
+                shown.go(moment);
             }
             assert!(!moment.expected.is_empty(), "{name}: nothing is expected");
             for (channel, expected) in &moment.expected {
-                let found = watch.latest().find(|(c, _)| c.name == *channel);
+                let found = shown.watch.latest().find(|(c, _)| c.name == *channel);
                 let (found, last) = found.unwrap_or_else(|| panic!("{name} has no {channel}"));
                 let got = match last {
                     Some(Ok(value)) => value.to_string(),
@@ -178,6 +202,137 @@ fn every_board_says_where_it_is_from() {
             .collect();
         let is_told = |line: &&&str| line.contains("constructed:") || line.contains("recorded:");
         assert_eq!(head.iter().filter(is_told).count(), 1, "{name}");
+    }
+}
+
+/// A board of which some files cannot be read as they should be.
+struct Spoilt {
+    root: Root,
+    files: BTreeMap<String, Spoiling>,
+}
+
+#[derive(Debug, Clone)]
+enum Spoiling {
+    Errno(Errno),
+    Holds(Vec<u8>),
+}
+
+impl Files for Spoilt {
+    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
+        let opened = self.root.open(path)?;
+        Ok(match self.files.get(path) {
+            Some(spoiling) => Box::new(spoiling.clone()),
+            None => opened,
+        })
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.root.list(folder)
+    }
+
+    fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>> {
+        self.root.numbers(folder)
+    }
+}
+
+impl ReadAt for Spoiling {
+    fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::Errno(errno) => Err((*errno).into()),
+            Self::Holds(bytes) => {
+                let rest = &bytes[(offset as usize).min(bytes.len())..];
+                let count = rest.len().min(buffer.len());
+                buffer[..count].copy_from_slice(&rest[..count]);
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// Unit and value of every channel of a board with these files spoilt.
+fn spoilt(moment: &Moment, files: BTreeMap<String, Spoiling>) -> BTreeMap<String, (String, i64)> {
+    let root = tempfile::tempdir().unwrap();
+    moment.unpack(root.path());
+    let mut plan = Plan {
+        mode: TelemetryMode::Normal,
+        files: Arc::new(Spoilt {
+            root: Root(root.path().into()),
+            files,
+        }),
+        worker: None,
+        exec: None,
+        extra: Vec::new(),
+    };
+    let found = plan.find();
+    let watch = Watch::new("s", found, plan.mode, Turning::default(), || Nanos::ZERO);
+    let read = watch.latest().filter_map(|(channel, last)| {
+        let value = last?.ok()?;
+        Some((channel.name.clone(), (channel.unit.clone(), value)))
+    });
+    read.collect()
+}
+
+/// Some files of a board; those that name things stay as they are, since channels are known by them.
+fn victims(moment: &Moment, picks: &[Index]) -> BTreeSet<String> {
+    let names = ["type", "name", "label"];
+    let paths: Vec<&String> = moment
+        .files
+        .iter()
+        .map(|(path, ..)| path)
+        .filter(|path| !names.iter().any(|end| path.ends_with(end)) && !path.contains("rail_name"))
+        .collect();
+    picks
+        .iter()
+        .map(|pick| (*pick.get(&paths)).clone())
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn what_cannot_be_read_becomes_no_other_value(
+        board: Index,
+        picks in proptest::collection::vec(any::<Index>(), 1..12),
+        how in 0_usize..6,
+    ) {
+        let trees = trees();
+        let (name, text) = board.get(&trees);
+        let first = &parse(text)[0];
+        let spoiling = [
+            Spoiling::Errno(Errno::EACCES),
+            Spoiling::Errno(Errno::EAGAIN),
+            Spoiling::Errno(Errno::EINVAL),
+            Spoiling::Errno(Errno::EBUSY),
+            Spoiling::Holds(Vec::new()),
+            Spoiling::Holds(b"\n".to_vec()),
+        ][how].clone();
+        let files = victims(first, &picks).into_iter().map(|path| (path, spoiling.clone()));
+        let whole = spoilt(first, BTreeMap::new());
+        for (channel, read) in spoilt(first, files.collect()) {
+            prop_assert_eq!(Some(&read), whole.get(&channel), "{}: {}", name, channel);
+        }
+    }
+
+    #[test]
+    fn whatever_files_hold_shares_are_shares(
+        board: Index,
+        picks in proptest::collection::vec(any::<Index>(), 1..12),
+        held in prop_oneof![
+            any::<Vec<u8>>(),
+            "[-+]?[0-9]{1,25}\n".prop_map(String::into_bytes),
+            "[0-9 @%:.HzCoreuskB\t\n-]{0,80}".prop_map(String::into_bytes),
+        ],
+    ) {
+        let trees = trees();
+        let (name, text) = board.get(&trees);
+        let first = &parse(text)[0];
+        let spoiling = Spoiling::Holds(held);
+        let files = victims(first, &picks).into_iter().map(|path| (path, spoiling.clone()));
+        for (channel, (unit, value)) in spoilt(first, files.collect()) {
+            let is_share = unit != "ppm" || (0..=1_000_000).contains(&value);
+            prop_assert!(is_share, "{}: {} is {}", name, channel, value);
+        }
     }
 }
 
@@ -247,29 +402,18 @@ fn page() -> String {
     out
 }
 
-/// Families of channels that a board gives, and those it names and cannot give.
+/// Families of channels that a board gives at one moment or another, and those it names and cannot give.
 fn channels_of(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let moments = parse(text);
-    let root = tempfile::tempdir().unwrap();
-    moments[0].unpack(root.path());
-    let mut plan = Plan {
-        mode: TelemetryMode::Normal,
-        files: Arc::new(Closed {
-            root: Root(root.path().into()),
-            errors: moments[0].errors.clone(),
-        }),
-        worker: None,
-        exec: None,
-        extra: Vec::new(),
-    };
-    let found = plan.find();
-    let watch = Watch::new("s", found, plan.mode, Turning::default(), || Nanos::ZERO);
-    let all: Vec<(String, bool)> = watch
-        .latest()
-        .filter(|(channel, _)| {
-            !channel.name.starts_with("s.") && !channel.name.starts_with("worker.")
-        })
-        .map(|(channel, _)| (family(&channel.name), channel.probe.value().is_some()))
+    let mut shown = Shown::begin(&moments[0]);
+    moments[1..].iter().for_each(|moment| shown.go(moment));
+    let all: Vec<(String, bool)> = shown
+        .watch
+        .snapshot(0)
+        .into_iter()
+        .map(|now| now.channel)
+        .filter(|channel| !channel.name.starts_with("s.") && !channel.name.starts_with("worker."))
+        .map(|channel| (family(&channel.name), channel.probe.value().is_some()))
         .collect();
     let with: BTreeSet<String> = all
         .iter()

@@ -23,7 +23,7 @@ const TRAFFIC: Offer = Offer {
     native_period: None,
     source: "perf_event_open with /sys/bus/event_source/devices/PMU",
     rights: "perf_event_paranoid 0 or less, or CAP_PERFMON",
-    boards: "Intel (uncore_imc), AMD (amd_umc), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr, imx9_ddr), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc)",
+    boards: "Intel (uncore_imc), AMD (amd_umc), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr; imx9_ddr of the i.MX94 and i.MX95), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc)",
     meaning: "Bytes that the memory controller read for everybody on the board: CPUs, accelerators and devices. `write_bytes` beside it, or `bytes` where both are counted in one.",
 };
 
@@ -72,7 +72,8 @@ enum Way {
     Both,
 }
 
-/// Event names and units: kernel sources of the drivers, Documentation/admin-guide/perf.
+/// Event names and units: kernel sources of the drivers, Documentation/admin-guide/perf, and the metrics of
+/// perf (tools/perf/pmu-events). Events of one way are added up.
 const CONTROLLERS: [Controller; 9] = [
     Controller {
         prefix: "uncore_imc_free_running",
@@ -86,6 +87,11 @@ const CONTROLLERS: [Controller; 9] = [
         events: &[
             ("cas_count_read", Way::Read, Some(64)),
             ("cas_count_write", Way::Write, Some(64)),
+            // Two subchannels a controller, on Granite Rapids and later.
+            ("cas_count_read_sch0", Way::Read, Some(64)),
+            ("cas_count_read_sch1", Way::Read, Some(64)),
+            ("cas_count_write_sch0", Way::Write, Some(64)),
+            ("cas_count_write_sch1", Way::Write, Some(64)),
             ("data_reads", Way::Read, None),
             ("data_writes", Way::Write, None),
         ],
@@ -112,10 +118,11 @@ const CONTROLLERS: [Controller; 9] = [
         ],
     },
     Controller {
+        // i.MX94 and i.MX95, of all masters where no mask is given; the i.MX93 has no such pair.
         prefix: "imx9_ddr",
         events: &[
-            ("read-cycles", Way::Read, Some(16)),
-            ("write-cycles", Way::Write, Some(16)),
+            ("eddrtq_pm_rd_beat_filt0", Way::Read, Some(32)),
+            ("eddrtq_pm_wr_beat_filt", Way::Write, Some(32)),
         ],
     },
     Controller {
@@ -176,34 +183,44 @@ impl Sampler for Counters {
 }
 
 fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
-    let folder = format!("{SOURCES}/{source}");
-    let found = row.events.iter().filter_map(|(name, way, bytes)| {
-        let path = format!("{folder}/events/{name}");
-        let terms = board.line(&path)?;
-        let what = match way {
-            Way::Read => "read_bytes",
-            Way::Write => "write_bytes",
-            Way::Both => "bytes",
-        };
+    let ways = [
+        (Way::Read, "read_bytes"),
+        (Way::Write, "write_bytes"),
+        (Way::Both, "bytes"),
+    ];
+    let found = ways.into_iter().filter_map(|(way, what)| {
+        let of_way = row.events.iter().filter(|(_, of, _)| *of == way);
+        let (names, counters): (Vec<&str>, Vec<_>) = of_way
+            .filter_map(|(name, _, bytes)| Some((*name, counter(board, source, name, *bytes)?)))
+            .unzip();
+        let names = (!names.is_empty()).then(|| names.join(", "))?;
         let channel = format!("ddr.{}.{what}", plain(source));
-        let spec = TRAFFIC.spec(channel, format!("perf {source}/{name}/"));
-        let scale = scale(board, &path).or(bytes.map(|bytes| bytes as f64));
-        let counter = event(board, &folder, &terms)
-            .and_then(|event| Some((event, scale?)))
-            .ok_or(Fault::parse(
-                "the source's own description of the event cannot be read",
-            ))
-            .and_then(|(event, scale)| {
-                let cpu = first_cpu(&board.line(&format!("{folder}/cpumask")).unwrap_or_default());
-                let opened = board.files.count(event, None, Some(cpu));
-                Ok(Counter {
-                    count: opened.map_err(|why| Fault::from(&why))?,
-                    scale,
-                })
-            });
-        Some(Found::new(Tier::Normal, vec![spec], Opened(counter)))
+        let spec = TRAFFIC.spec(channel, format!("perf {source}/{names}/"));
+        let counters = Opened(counters.into_iter().collect());
+        Some(Found::new(Tier::Normal, vec![spec], counters))
     });
     found.collect()
+}
+
+/// A counter of one event, running; none where the source has no such event.
+fn counter(
+    board: &Board,
+    source: &str,
+    name: &str,
+    bytes: Option<u64>,
+) -> Option<Result<Counter, Fault>> {
+    const UNREAD: Fault = Fault::parse("the source's own description of the event cannot be read");
+    let folder = format!("{SOURCES}/{source}");
+    let path = format!("{folder}/events/{name}");
+    let terms = board.line(&path)?;
+    let scale = scale(board, &path).or(bytes.map(|bytes| bytes as f64));
+    let described = event(board, &folder, &terms).zip(scale);
+    Some(described.ok_or(UNREAD).and_then(|(event, scale)| {
+        let cpu = first_cpu(&board.line(&format!("{folder}/cpumask")).unwrap_or_default());
+        let opened = board.files.count(event, None, Some(cpu));
+        let count = opened.map_err(|why| Fault::from(&why))?;
+        Ok(Counter { count, scale })
+    }))
 }
 
 fn of_core(board: &Board, worker: u32, offer: &Offer, number: u64) -> Found {
@@ -212,7 +229,7 @@ fn of_core(board: &Board, worker: u32, offer: &Offer, number: u64) -> Found {
         .count(core_event(number), Some(worker as i32), None);
     let counter = opened
         .map_err(|why| Fault::from(&why))
-        .map(|count| Counter { count, scale: 1.0 });
+        .map(|count| vec![Counter { count, scale: 1.0 }]);
     let spec = offer.spec(offer.name, offer.source);
     Found::new(Tier::Fast, vec![spec], Opened(counter))
 }
@@ -258,28 +275,32 @@ struct Counter {
     scale: f64,
 }
 
-struct Opened(Result<Counter, Fault>);
+impl Counter {
+    fn value(&mut self) -> Result<i64, Fault> {
+        let count = self.count.read().map_err(|why| Fault::from(&why))?;
+        // Counters that take turns see a part of the time: the whole is in proportion.
+        match count.running {
+            0 => Err(Fault::absent("the counter has not had its turn yet")),
+            running => {
+                let whole = count.value as f64 * count.enabled as f64 / running as f64;
+                Ok((whole * self.scale).round() as i64)
+            }
+        }
+    }
+}
+
+/// Counters that are one channel together.
+struct Opened(Result<Vec<Counter>, Fault>);
 
 impl Source for Opened {
     fn read(&mut self, out: &mut Readings<'_>) {
-        let counter = match &mut self.0 {
-            Ok(counter) => counter,
-            Err(fault) => {
-                let fault = *fault;
-                out.timed(|| ());
-                return out.put(0, Err(fault));
-            }
-        };
-        let read = out.timed(|| counter.count.read());
-        let value = read.map_err(|why| Fault::from(&why)).and_then(|count| {
-            // Counters that take turns see a part of the time: the whole is in proportion.
-            match count.running {
-                0 => Err(Fault::absent("the counter has not had its turn yet")),
-                running => Ok(count.value as f64 * count.enabled as f64 / running as f64),
-            }
+        let counters = &mut self.0;
+        let value = out.timed(|| {
+            let counters = counters.as_mut().map_err(|fault| *fault)?;
+            let add = |sum: i64, counter: &mut Counter| Ok(sum.saturating_add(counter.value()?));
+            counters.iter_mut().try_fold(0, add)
         });
-        let scaled = value.map(|value| (value * counter.scale).round() as i64);
-        out.put(0, scaled);
+        out.put(0, value);
     }
 }
 
@@ -370,10 +391,16 @@ pub(super) fn no_counters() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use edgedyno_shared::units::Nanos;
+    use edgedyno_sys::kernel::perf::Count;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sampler::testing::Tree;
+    use crate::sampler::Watch;
+    use crate::sampler::files::{Files, Numbers, ReadAt, Root};
+    use crate::sampler::testing::{Tree, Turning};
 
     #[test]
     fn terms_are_put_where_the_formats_say() {
@@ -421,6 +448,74 @@ mod tests {
         let readings = tree.read(&Counters);
         let state = readings["ddr.uncore_imc_0.read_bytes"].unwrap_err().quality;
         assert_eq!(state.name(), "absent");
+    }
+
+    /// A machine whose counters show what they were told to count, half of the time.
+    struct Shown(Root);
+
+    impl Files for Shown {
+        fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
+            self.0.open(path)
+        }
+        fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+            self.0.list(folder)
+        }
+        fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>> {
+            self.0.numbers(folder)
+        }
+        fn count(
+            &self,
+            event: Event,
+            _process: Option<i32>,
+            _cpu: Option<i32>,
+        ) -> io::Result<Box<dyn Counting>> {
+            match event.config[0] {
+                0 => Err(io::Error::from_raw_os_error(nix::libc::EACCES)),
+                config => Ok(Box::new(Half(config))),
+            }
+        }
+    }
+
+    struct Half(u64);
+
+    impl Counting for Half {
+        fn read(&mut self) -> io::Result<Count> {
+            Ok(Count {
+                value: self.0,
+                enabled: 10,
+                running: 5,
+            })
+        }
+    }
+
+    #[test]
+    fn events_of_one_way_are_one_channel() {
+        let file = |name: &str| format!("{SOURCES}/uncore_imc_3/{name}");
+        let tree = Tree::with(&[
+            (&file("type"), "14\n"),
+            (&file("format/event"), "config:0-15\n"),
+            (&file("events/cas_count_read_sch0"), "event=3\n"),
+            (&file("events/cas_count_read_sch1"), "event=100\n"),
+            (&file("events/cas_count_write_sch0"), "event=7\n"),
+            (&file("events/cas_count_write_sch1"), "event=0\n"),
+        ]);
+        let board = Board {
+            files: Arc::new(Shown(tree.root())),
+            ..tree.board()
+        };
+        let found = Counters.find(&board);
+        let free = || Nanos::ZERO;
+        let watch = Watch::new("s", found, board.mode, Turning::default(), free);
+        let read = |name: &str| {
+            let mut all = watch.latest();
+            all.find_map(|(channel, last)| (channel.name == name).then_some(last?))
+        };
+        // Twice what was counted in half of the time, 64 bytes each.
+        let both = read("ddr.uncore_imc_3.read_bytes");
+        assert_eq!(both, Some(Ok(2 * (3 + 100) * 64)));
+        // Half of them would be no total.
+        let denied = read("ddr.uncore_imc_3.write_bytes").unwrap().unwrap_err();
+        assert_eq!(denied.quality.name(), "denied");
     }
 
     #[test]

@@ -5,10 +5,13 @@ use edgedyno_shared::telemetry::{ChannelKind, Fidelity};
 use super::Sampler;
 use super::board::{Board, Names};
 use super::offer::{Found, Offer, Tier};
-use super::source::{Single, single};
+use super::source::{Fields, Place, Single, single};
 use super::text;
 
 const FOLDER: &str = "sys/class/devfreq";
+
+/// A table with a row and a column for each clock, in one page.
+const TABLE: usize = 8 << 10;
 
 const FREQ: Offer = Offer {
     name: "devfreq.DEVICE.freq",
@@ -39,6 +42,16 @@ const LOAD: Offer = Offer {
     ..FREQ
 };
 
+const MOVES: Offer = Offer {
+    name: "devfreq.DEVICE.transitions",
+    unit: "count",
+    kind: ChannelKind::Counter,
+    source: "/sys/class/devfreq/DEVICE/trans_stat",
+    boards: "kernels whose devfreq keeps statistics",
+    meaning: "Times that the clock moved: exact over any span, however seldom it is read.",
+    ..FREQ
+};
+
 pub(super) struct Devfreq;
 
 impl Sampler for Devfreq {
@@ -47,7 +60,7 @@ impl Sampler for Devfreq {
     }
 
     fn offers(&self) -> &'static [Offer] {
-        &[FREQ, ALLOWED, LOAD]
+        &[FREQ, ALLOWED, LOAD, MOVES]
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
@@ -72,6 +85,13 @@ impl Sampler for Devfreq {
                 let source = Single::parsed(board, &load, text::percent_at, 1);
                 found.push(Found::new(Tier::Normal, vec![spec], source));
             }
+            let moves = format!("{folder}/trans_stat");
+            if board.has(&moves) {
+                let spec = MOVES.spec(format!("{name}.transitions"), format!("/{moves}"));
+                let total = Place::Line(b"Total transition :".to_vec());
+                let source = Fields::new(board, &moves, TABLE, vec![(total, 1)]);
+                found.push(Found::new(Tier::Slow, vec![spec], source));
+            }
             found
         });
         found.collect()
@@ -91,10 +111,16 @@ mod tests {
             (&format!("{dmc}/cur_freq"), "2112000000\n"),
             (&format!("{dmc}/load"), "47@2112000000Hz\n"),
             (&format!("{ddrc}/cur_freq"), "4266000000\n"),
+            (
+                &format!("{ddrc}/trans_stat"),
+                "     From  :   To\n           : 2133000000 4266000000   time(ms)\n  2133000000:          0          5    200\n* 4266000000:          4          0   9000\nTotal transition : 9\n",
+            ),
         ]);
         let readings = tree.read(&Devfreq);
         assert_eq!(readings["devfreq.dmc.freq"], Ok(2_112_000_000));
         assert_eq!(readings["devfreq.dmc.load"], Ok(470_000));
         assert_eq!(readings["devfreq.soc_ddrc_freq.freq"], Ok(4_266_000_000));
+        assert_eq!(readings["devfreq.soc_ddrc_freq.transitions"], Ok(9));
+        assert!(!readings.contains_key("devfreq.dmc.transitions"));
     }
 }

@@ -180,3 +180,75 @@ impl Drop for Feed {
 pub(super) fn room() -> Vec<u8> {
     Vec::with_capacity(ROOM)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn lines_of(script: &str, patience: Nanos) -> Feed {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let digest = |line: &[u8]| match line.trim_ascii() {
+            b"refused" => Digest::Fault(Fault::new(Quality::Busy, "somebody else has it")),
+            b"noise" => Digest::Nothing,
+            line => Digest::Piece(line.to_vec()),
+        };
+        Feed::lines_of(command, patience, digest).unwrap()
+    }
+
+    /// Looks until there is what is waited for.
+    fn wait<T>(feed: &mut Feed, is_it: impl Fn(Look<'_>) -> Option<T>) -> T {
+        let mut piece = room();
+        for _ in 0..1000 {
+            if let Some(found) = is_it(feed.look(&mut piece)) {
+                return found;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it never came");
+    }
+
+    fn piece(look: Look<'_>) -> Option<Vec<u8>> {
+        match look {
+            Look::Piece(_, piece) => Some(piece.to_vec()),
+            Look::Nothing | Look::Fault(_) => None,
+        }
+    }
+
+    fn fault(look: Look<'_>) -> Option<Fault> {
+        match look {
+            Look::Fault(fault) => Some(fault),
+            Look::Nothing | Look::Piece(..) => None,
+        }
+    }
+
+    #[test]
+    fn a_tool_that_falls_silent_is_stale_until_it_speaks() {
+        let folder = tempfile::tempdir().unwrap();
+        let go = folder.path().join("go");
+        let script = format!(
+            "echo noise; echo one; until [ -e {go} ]; do sleep 0.02; done; echo two; exec sleep 60",
+            go = go.display()
+        );
+        let mut feed = lines_of(&script, Nanos::from_millis(50));
+        assert_eq!(wait(&mut feed, piece), b"one");
+        assert_eq!(wait(&mut feed, fault).quality, Quality::Stale);
+        std::fs::write(go, "").unwrap();
+        assert_eq!(wait(&mut feed, piece), b"two");
+    }
+
+    #[test]
+    fn a_tool_that_ends_says_why_where_it_said_why() {
+        for (script, quality) in [
+            ("echo one; exit 1", Quality::Absent),
+            ("echo one; echo refused >&2", Quality::Busy),
+        ] {
+            let mut feed = lines_of(script, Nanos::from_secs(60));
+            // The end may come before the first look, and what came before it is told all the same.
+            assert_eq!(wait(&mut feed, piece), b"one");
+            assert_eq!(wait(&mut feed, fault).quality, quality, "{script}");
+        }
+    }
+}

@@ -1,8 +1,10 @@
-//! Tables of D-Robotics' `hrut_ddr` (X3, X5), for memory traffic where its device is not open to this program.
+//! What D-Robotics' `hrut_ddr` prints, for memory traffic where its device is not open to this program.
 //!
 //! The tool and the monitor device are one counter: who has it keeps others out, which the tool tells with
 //! `Open failed`. Its real period is not the one asked for (0.45 s at 1 s was seen): only the time that it
-//! prints itself counts. The table of S100 and S600 has another form, which is not read here.
+//! prints itself counts. On X3 and X5 it prints a table of all ports. On an S100 it takes other words and
+//! prints lines of commas ([`Lines`]) of one kind of port on one device of memory; its table of all of them
+//! (`-t rr_all`) has no public description and is not read, and neither is anything of an S600.
 
 use std::process::Command;
 
@@ -24,7 +26,7 @@ const READ: Offer = Offer {
     kind: ChannelKind::Counter,
     fidelity: Fidelity::Derived,
     native_period: None,
-    source: "hrut_ddr -t all -p 1000 -r",
+    source: "hrut_ddr -t all -p 1000",
     rights: "root",
     boards: "D-Robotics X3 and X5, where the monitor's device cannot be opened and nobody else has it",
     meaning: "Bytes read from memory by all ports: the tool's MiB/s times the time between two of its tables. It is a process of its own, and keeps other monitors out meanwhile.",
@@ -36,6 +38,40 @@ const WRITTEN: Offer = Offer {
     ..READ
 };
 
+const BPU_READ: Offer = Offer {
+    name: "port.bpu.device_0.read_bytes",
+    source: "hrut_ddr -t bpu -d 0 -p 1000000 -c",
+    boards: "D-Robotics S100, where nobody else has the counter",
+    meaning: "Bytes that the BPU read from the first device of memory, of six on an S100: how many of all its bytes these are is not documented, so it shows when and in which proportion, and is no total. Other ports are not in it. The tool's MiB/s times the time between two of its lines, which it tells in whole seconds; it is a process of its own, and keeps hrt_ucp_monitor out meanwhile. Not tried on a board.",
+    ..READ
+};
+
+const BPU_WRITTEN: Offer = Offer {
+    name: "port.bpu.device_0.write_bytes",
+    meaning: "Bytes that the BPU wrote to the first device of memory.",
+    ..BPU_READ
+};
+
+/// What the tool is told, and what it gives then.
+struct Ask {
+    words: &'static [&'static str],
+    offers: [Offer; 2],
+}
+
+const OF_X: Ask = Ask {
+    // Without `-r`, which its help calls raw data: the table that is known was printed so.
+    words: &["-t", "all", "-p", "1000"],
+    offers: [READ, WRITTEN],
+};
+
+const OF_S: Ask = Ask {
+    words: &["-t", "bpu", "-d", "0", "-p", "1000000", "-c"],
+    offers: [BPU_READ, BPU_WRITTEN],
+};
+
+/// Says which board it is: `D-Robotics RDK S100 V1P0`.
+const MODEL: &str = "proc/device-tree/model";
+
 pub(super) struct Hrut;
 
 impl Sampler for Hrut {
@@ -44,7 +80,7 @@ impl Sampler for Hrut {
     }
 
     fn offers(&self) -> &'static [Offer] {
-        &[READ, WRITTEN]
+        &[READ, WRITTEN, BPU_READ, BPU_WRITTEN]
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
@@ -55,16 +91,29 @@ impl Sampler for Hrut {
         if board.has(axi::DEVICE) {
             return vec![READ.absent("the monitor's device is read instead")];
         }
+        let model = board.line(MODEL).unwrap_or_default();
+        if model.contains("S600") {
+            return vec![READ.absent("what hrut_ddr prints on an S600 is not known")];
+        }
+        let is_of_s = model.contains("S100");
+        let ask = if is_of_s { OF_S } else { OF_X };
         let mut command = Command::new(&program);
-        command.args(["-t", "all", "-p", "1000", "-r"]);
-        let mut table = Table::default();
-        let digest = move |line: &[u8]| table.take(line);
+        command.args(ask.words);
+        let (mut table, mut lines) = (Table::default(), Lines::default());
+        let digest = move |line: &[u8]| {
+            let text = String::from_utf8_lossy(line);
+            match (text.to_ascii_lowercase().contains("open failed"), is_of_s) {
+                (true, _) => Digest::Fault(REFUSED),
+                (false, true) => lines.take(text.trim()),
+                (false, false) => table.take(text.trim()),
+            }
+        };
         let feed = match Feed::lines_of(command, Nanos::from_secs(5), digest) {
             Ok(feed) => feed,
-            Err(why) => return vec![READ.absent(format!("{}: {why}", program.display()))],
+            Err(why) => return vec![ask.offers[0].absent(format!("{}: {why}", program.display()))],
         };
-        let source = format!("{} -t all -p 1000 -r", program.display());
-        let specs = [READ, WRITTEN].map(|offer| offer.spec(offer.name, &source));
+        let source = format!("{} {}", program.display(), ask.words.join(" "));
+        let specs = ask.offers.map(|offer| offer.spec(offer.name, &source));
         let tables = Tables {
             feed,
             piece: feed::room(),
@@ -72,6 +121,57 @@ impl Sampler for Hrut {
             sums: [0; 2],
         };
         vec![Found::new(Tier::Normal, specs.to_vec(), tables)]
+    }
+}
+
+const REFUSED: Fault = Fault::new(
+    Quality::Busy,
+    "another tool holds the counter of memory traffic",
+);
+
+/// `TIME_MS READ WRITTEN`, the two in bytes a second: what a source here is handed.
+fn piece(time_ms: i64, read: i64, written: i64) -> Digest {
+    Digest::Piece(format!("{time_ms} {read} {written}").into_bytes())
+}
+
+/// Seconds as they are printed.
+fn milliseconds(seconds: &str) -> Option<i64> {
+    let seconds: f64 = seconds.trim().parse().ok()?;
+    Some((seconds * 1e3).round() as i64)
+}
+
+/// Bytes; what the tool calls MB is MiB.
+fn bytes(mib: f64) -> Option<i64> {
+    (mib.is_finite() && mib >= 0.0).then_some((mib * f64::from(1 << 20)) as i64)
+}
+
+/// Lines such as `1699000000,2048.5,1024.3` behind a head with the names of the columns, as D-Robotics'
+/// notes on watching a board show them.
+#[derive(Default)]
+struct Lines {
+    /// Places of time, read and written; none before the head.
+    columns: Option<[usize; 3]>,
+}
+
+impl Lines {
+    fn take(&mut self, text: &str) -> Digest {
+        let words: Vec<&str> = text.split(',').map(str::trim).collect();
+        let place = |name: &str| words.iter().position(|word| *word == name);
+        if let (Some(time), Some(read), Some(written)) = (
+            place("timestamp"),
+            place("read_MiB/s"),
+            place("write_MiB/s"),
+        ) {
+            self.columns = Some([time, read, written]);
+            return Digest::Nothing;
+        }
+        let figures = self.columns.and_then(|[time, read, written]| {
+            let rate = |at: usize| words.get(at)?.parse().ok().and_then(bytes);
+            Some((milliseconds(words.get(time)?)?, rate(read)?, rate(written)?))
+        });
+        figures.map_or(Digest::Nothing, |(time, read, written)| {
+            piece(time, read, written)
+        })
     }
 }
 
@@ -85,24 +185,10 @@ struct Table {
 }
 
 impl Table {
-    /// The last line of a table gives `TIME_MS READ WRITTEN`, the two in bytes a second.
-    fn take(&mut self, line: &[u8]) -> Digest {
-        const REFUSED: Fault = Fault::new(
-            Quality::Busy,
-            "another tool holds the counter of memory traffic",
-        );
-        let text = String::from_utf8_lossy(line);
-        let text = text.trim();
-        if text.to_ascii_lowercase().contains("open failed") {
-            return Digest::Fault(REFUSED);
-        }
+    /// The last line of a table gives the piece.
+    fn take(&mut self, text: &str) -> Digest {
         if let Some(time) = text.strip_prefix("Time") {
-            self.time_ms = time
-                .trim()
-                .trim_end_matches('s')
-                .parse()
-                .ok()
-                .map(|s: f64| (s * 1e3).round() as i64);
+            self.time_ms = milliseconds(time.trim().trim_end_matches('s'));
             self.read = None;
         } else if text.starts_with("MB/S") {
             self.sum_at = text
@@ -116,19 +202,18 @@ impl Table {
             if let (Some(time), Some(read), Some(written)) =
                 (self.time_ms, self.read.take(), written)
             {
-                return Digest::Piece(format!("{time} {read} {written}").into_bytes());
+                return piece(time, read, written);
             }
         }
         Digest::Nothing
     }
 
-    /// The column of sums, else the sum of all; in bytes. What the tool calls MB is MiB.
+    /// The column of sums, else the sum of all.
     fn rate(&self, figures: &[f64]) -> Option<i64> {
-        let mib = match self.sum_at {
-            Some(at) => *figures.get(at)?,
-            None => figures.iter().sum(),
-        };
-        (mib >= 0.0).then_some((mib * f64::from(1 << 20)) as i64)
+        match self.sum_at {
+            Some(at) => bytes(*figures.get(at)?),
+            None => bytes(figures.iter().sum()),
+        }
     }
 }
 
@@ -140,6 +225,9 @@ fn row(text: &str, name: &str) -> Option<Vec<f64>> {
         .collect()
 }
 
+/// Two tables are never so far apart while the tool runs: it tells its time in another unit then.
+const LONGEST_MS: i64 = 60_000;
+
 struct Tables {
     feed: Feed,
     piece: Vec<u8>,
@@ -150,6 +238,7 @@ struct Tables {
 impl Source for Tables {
     fn read(&mut self, out: &mut Readings<'_>) {
         const UNEXPECTED: Fault = Fault::parse("not a table of hrut_ddr");
+        const HOLE: Fault = Fault::parse("hrut_ddr's time went by much faster than ours");
         let (at, piece) = match self.feed.look(&mut self.piece) {
             Look::Nothing => return,
             Look::Piece(at, piece) => (at, piece),
@@ -167,6 +256,9 @@ impl Source for Tables {
         // A tool that started its clock anew covers no time.
         let span_ms = self.before_ms.map_or(0, |before| (time - before).max(0));
         self.before_ms = Some(time);
+        if span_ms > LONGEST_MS {
+            return out.put_all(HOLE);
+        }
         for (slot, rate) in [read, written].into_iter().enumerate() {
             let by = i128::from(rate) * i128::from(span_ms) / 1000;
             self.sums[slot] = self.sums[slot].saturating_add(i64::try_from(by).unwrap_or(0));
@@ -182,13 +274,88 @@ mod tests {
 
     fn tables(lines: &[&str]) -> Vec<String> {
         let mut table = Table::default();
-        let pieces = lines
-            .iter()
-            .filter_map(|line| match table.take(line.as_bytes()) {
+        let pieces = lines.iter().filter_map(|line| match table.take(line) {
+            Digest::Piece(piece) => Some(String::from_utf8(piece).unwrap()),
+            _ => None,
+        });
+        pieces.collect()
+    }
+
+    #[test]
+    fn lines_of_an_s100_are_read_by_the_names_of_their_columns() {
+        let taken = |lines: &[&str]| -> Vec<String> {
+            let mut reader = Lines::default();
+            let pieces = lines.iter().filter_map(|line| match reader.take(line) {
                 Digest::Piece(piece) => Some(String::from_utf8(piece).unwrap()),
                 _ => None,
             });
-        pieces.collect()
+            pieces.collect()
+        };
+        let lines = [
+            "timestamp,read_MiB/s,write_MiB/s",
+            "1699000000,2048.5,1024.25",
+            "1699000001.5,0,0.5",
+            "1699000002,-1,0",
+            "1699000003,nan",
+            "",
+        ];
+        // 2 048.5 and 1 024.25 MiB, then half of one.
+        let expected = [
+            "1699000000000 2148007936 1074003968",
+            "1699000001500 0 524288",
+        ];
+        assert_eq!(taken(&lines), expected);
+        assert_eq!(taken(&lines[1..]), [] as [&str; 0], "columns without names");
+        let turned = ["write_MiB/s,timestamp,read_MiB/s", "1,7,2"];
+        assert_eq!(taken(&turned), ["7000 2097152 1048576"]);
+    }
+
+    /// Answers to what an S100 is asked, and to nothing else.
+    fn of_s(tree: &Tree, prints: &str) {
+        tree.set(MODEL, "D-Robotics RDK S100 V1P0\0");
+        let words = OF_S.words.join(" ");
+        let script =
+            format!("#!/bin/sh\n[ \"$*\" = \"{words}\" ] || exit 2\n{prints}\nexec sleep 60\n");
+        tree.program(PROGRAMS[0], &script);
+    }
+
+    #[test]
+    fn an_s100_tells_what_its_bpu_moved_on_one_device() {
+        let tree = Tree::with(&[]);
+        of_s(
+            &tree,
+            "echo timestamp,read_MiB/s,write_MiB/s; echo 100,5,5\nsleep 0.3\necho 102,100,10",
+        );
+        let mut watch = tree.watch(&Hrut);
+        for _ in 0..500 {
+            let readings = watch.again();
+            if readings.get(BPU_READ.name) == Some(&Ok(209_715_200)) {
+                // 100 and 10 MiB/s for two seconds.
+                assert_eq!(readings[BPU_WRITTEN.name], Ok(20_971_520));
+                assert!(!readings.contains_key(READ.name), "it is no total");
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("the second line never came");
+    }
+
+    #[test]
+    fn a_time_in_another_unit_gives_no_bytes() {
+        let tree = Tree::with(&[]);
+        of_s(
+            &tree,
+            "echo timestamp,read_MiB/s,write_MiB/s; echo 1699000000000,5,5\nsleep 0.3\necho 1699000001000,5,5",
+        );
+        let mut watch = tree.watch(&Hrut);
+        for _ in 0..500 {
+            if let Some(Err(fault)) = watch.again().get(BPU_READ.name) {
+                assert_eq!(fault.quality, Quality::ParseError);
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("a thousand seconds went by in one");
     }
 
     const HEAD: &str = "MB/S     P0:CPU  P1:BPU  P2:VIN  SUM";
@@ -246,6 +413,15 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         panic!("it never said why");
+    }
+
+    #[test]
+    fn a_board_whose_form_nobody_knows_is_not_guessed_at() {
+        let tree = Tree::with(&[(MODEL, "D-Robotics RDK S600 V1P0\0")]);
+        tree.program(PROGRAMS[1], "#!/bin/sh\nexec sleep 60\n");
+        let watch = tree.watch(&Hrut).watch;
+        let (channel, _) = watch.latest().next().unwrap();
+        assert!(channel.probe.reason().unwrap().contains("S600"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::watch::Readings;
 use super::{Sampler, Source};
 
 const FOLDER: &str = "sys/class/hwmon";
+const CONVERTERS: &str = "sys/bus/iio/devices";
 
 const TEMPERATURE: Offer = Offer {
     name: "hwmon.CHIP.LABEL.temp",
@@ -87,7 +88,7 @@ const RAIL: Offer = Offer {
     name: "rail.LABEL.power",
     unit: "microwatt",
     fidelity: Fidelity::Derived,
-    source: "inK_input times currK_input of an INA chip",
+    source: "inK_input times currK_input of an INA chip; on JetPack 4 in_voltageK_input times in_currentK_input of /sys/bus/iio/devices/*",
     boards: "Jetson, and boards with INA chips",
     meaning: "Voltage times current, read one after the other. The chip averages over tens of ms. A sum over rails lacks what the carrier board loses; VDD_IN and the like are the whole.",
     ..TEMPERATURE
@@ -128,13 +129,10 @@ impl Sampler for Hwmon {
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
-        let Ok(chips) = board.entries(FOLDER, "hwmon") else {
-            return vec![TEMPERATURE.absent(format!("/{FOLDER} has no chips"))];
-        };
         let mut names = Names::default();
         let mut rails = Names::default();
-        let mut found = Vec::new();
-        for chip in chips {
+        let mut found = iio_rails(board, &mut rails);
+        for chip in board.entries(FOLDER, "hwmon").unwrap_or_default() {
             let folder = format!("{FOLDER}/{chip}");
             let kind = board.line(&format!("{folder}/name")).unwrap_or(chip);
             let name = names.of(&kind);
@@ -150,8 +148,43 @@ impl Sampler for Hwmon {
                 found.extend(chip.rails(&mut rails));
             }
         }
+        if found.is_empty() {
+            found.push(TEMPERATURE.absent(format!("/{FOLDER} has no chips")));
+        }
         found
     }
+}
+
+/// Rails of INA3221 chips as JetPack 4 shows them: not by hwmon, but as converters with names for their
+/// channels, which are counted from 0.
+fn iio_rails(board: &Board, names: &mut Names) -> Vec<Found> {
+    let mut found = Vec::new();
+    for device in board.entries(CONVERTERS, "iio:device").unwrap_or_default() {
+        for channel in 0..3 {
+            let path = |file: &str| format!("{CONVERTERS}/{device}/{file}");
+            let label = board.line(&path(&format!("rail_name_{channel}")));
+            if let Some(label) = label.filter(|label| is_rail(label)) {
+                let volts = path(&format!("in_voltage{channel}_input"));
+                let amperes = path(&format!("in_current{channel}_input"));
+                found.push(rail(board, names, &label, &volts, &amperes));
+            }
+        }
+    }
+    found
+}
+
+fn is_rail(label: &str) -> bool {
+    !["NC", NO_RAIL, ""].contains(&label)
+}
+
+fn rail(board: &Board, names: &mut Names, label: &str, volts: &str, amperes: &str) -> Found {
+    let name = format!("rail.{}.power", names.of(label));
+    let spec = RAIL.spec(name, format!("/{volts} times /{amperes}"));
+    let rail = Rail {
+        millivolts: Single::integer(board, volts, 1),
+        milliamperes: Single::integer(board, amperes, 1),
+    };
+    Found::blocking(Tier::Normal, vec![spec], rail)
 }
 
 struct Chip<'a> {
@@ -228,17 +261,10 @@ impl Chip<'_> {
                 path(&format!("curr{number}_input")),
             );
             let label = self.board.line(&path(&format!("in{number}_label")));
-            let label = label.filter(|l| l != "NC" && l != NO_RAIL);
-            let (Some(label), true) = (label, self.board.has(&amperes)) else {
-                continue;
-            };
-            let name = format!("rail.{}.power", names.of(&label));
-            let spec = RAIL.spec(name, format!("/{volts} times /{amperes}"));
-            let rail = Rail {
-                millivolts: Single::integer(self.board, &volts, 1),
-                milliamperes: Single::integer(self.board, &amperes, 1),
-            };
-            found.push(Found::blocking(Tier::Normal, vec![spec], rail));
+            let label = label.filter(|label| is_rail(label));
+            if let (Some(label), true) = (label, self.board.has(&amperes)) {
+                found.push(rail(self.board, names, &label, &volts, &amperes));
+            }
         }
         found
     }
@@ -290,5 +316,22 @@ mod tests {
         assert_eq!(readings["hwmon.ina3221.curr1.alarm_crit"], Ok(0));
         assert_eq!(readings["power.over_current.3"], Ok(37));
         assert!(!readings.contains_key("rail.nc.power"));
+    }
+
+    #[test]
+    fn a_jetson_of_jetpack_4_gives_rails_by_its_converters() {
+        let ina = |file: &str| format!("{CONVERTERS}/iio:device1/{file}");
+        let tree = Tree::with(&[
+            (&ina("rail_name_0"), "POM_5V_IN\n"),
+            (&ina("in_voltage0_input"), "5000\n"),
+            (&ina("in_current0_input"), "575\n"),
+            (&ina("rail_name_1"), "NC\n"),
+            (&ina("in_voltage1_input"), "0\n"),
+            (&format!("{CONVERTERS}/iio:device0/in_voltage0_raw"), "1\n"),
+        ]);
+        let readings = tree.read(&Hwmon);
+        assert_eq!(readings["rail.pom_5v_in.power"], Ok(2_875_000));
+        let rails = readings.keys().filter(|name| name.starts_with("rail."));
+        assert_eq!(rails.count(), 1);
     }
 }

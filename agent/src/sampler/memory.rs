@@ -48,6 +48,13 @@ const CMA_FREE: Offer = Offer {
     ..AVAILABLE
 };
 
+const CMA_TOTAL: Offer = Offer {
+    name: "mem.cma_total",
+    source: "/proc/meminfo CmaTotal",
+    meaning: "The contiguous memory that the kernel set aside.",
+    ..CMA_FREE
+};
+
 const SWAP_FREE: Offer = Offer {
     name: "mem.swap_free",
     fidelity: Fidelity::Measured,
@@ -102,6 +109,7 @@ impl Sampler for Memory {
             TOTAL,
             CACHED,
             CMA_FREE,
+            CMA_TOTAL,
             SWAP_FREE,
             SWAPPED_IN,
             SWAPPED_OUT,
@@ -116,6 +124,7 @@ impl Sampler for Memory {
             (TOTAL, "MemTotal:"),
             (CACHED, "Cached:"),
             (CMA_FREE, "CmaFree:"),
+            (CMA_TOTAL, "CmaTotal:"),
             (SWAP_FREE, "SwapFree:"),
         ];
         // The keys have the blank behind them, so that none is the begin of another.

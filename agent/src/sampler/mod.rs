@@ -11,6 +11,7 @@
 mod accelerators;
 mod axi;
 mod board;
+mod bpu_tasks;
 mod clocks;
 mod counters;
 mod cpu;

@@ -39,18 +39,36 @@ const IO: Offer = Offer {
     ..CPU
 };
 
+const IO_FULL: Offer = Offer {
+    name: "psi.io.full",
+    meaning: "Time in which every thread that was not idle waited for a disk.",
+    ..IO
+};
+
+const INTERRUPTS: Offer = Offer {
+    name: "psi.irq.full",
+    source: "/proc/pressure/irq",
+    boards: "Linux 6.1 or later with CONFIG_PSI and CONFIG_IRQ_TIME_ACCOUNTING",
+    meaning: "Time that interrupts took from threads which wanted to run.",
+    ..CPU
+};
+
 /// Figures are in microseconds.
 const MICRO: i64 = 1_000;
 
 type Row = (Offer, &'static str, &'static [u8]);
 
-const FILES: [(&str, &[Row]); 3] = [
+const FILES: [(&str, &[Row]); 4] = [
     ("proc/pressure/cpu", &[(CPU, "some", b"some")]),
     (
         "proc/pressure/memory",
         &[(MEMORY, "some", b"some"), (MEMORY_FULL, "full", b"full")],
     ),
-    ("proc/pressure/io", &[(IO, "some", b"some")]),
+    (
+        "proc/pressure/io",
+        &[(IO, "some", b"some"), (IO_FULL, "full", b"full")],
+    ),
+    ("proc/pressure/irq", &[(INTERRUPTS, "full", b"full")]),
 ];
 
 pub(super) struct Pressure;
@@ -61,7 +79,7 @@ impl Sampler for Pressure {
     }
 
     fn offers(&self) -> &'static [Offer] {
-        &[CPU, MEMORY, MEMORY_FULL, IO]
+        &[CPU, MEMORY, MEMORY_FULL, IO, IO_FULL, INTERRUPTS]
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
@@ -86,13 +104,20 @@ mod tests {
 
     #[test]
     fn totals_are_nanoseconds() {
-        let tree = Tree::with(&[(
-            "proc/pressure/memory",
-            "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",
-        )]);
+        let tree = Tree::with(&[
+            (
+                "proc/pressure/memory",
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",
+            ),
+            (
+                "proc/pressure/irq",
+                "full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n",
+            ),
+        ]);
         let readings = tree.read(&Pressure);
         assert_eq!(readings["psi.memory.some"], Ok(12_000));
         assert_eq!(readings["psi.memory.full"], Ok(5_000));
+        assert_eq!(readings["psi.irq.full"], Ok(9_000));
         assert!(readings["psi.cpu.some"].is_err());
     }
 }

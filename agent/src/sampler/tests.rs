@@ -211,6 +211,23 @@ fn rich() -> Tree {
         ("sys/class/powercap/intel-rapl:0/energy_uj", "1\n"),
         ("sys/class/devfreq/dmc/cur_freq", "1\n"),
         ("sys/class/devfreq/dmc/load", "1@1Hz\n"),
+        ("sys/class/devfreq/dmc/trans_stat", "Total transition : 1\n"),
+        ("proc/pressure/irq", "full total=1\n"),
+        ("proc/rknpu/load", "NPU load:  1%\n"),
+        ("sys/devices/system/bpu/bpu0/ratio", "1\n"),
+        ("sys/devices/system/bpu/bpu0/fc_time", "index\n"),
+        ("sys/class/apex/apex_0/temp", "1\n"),
+        ("sys/class/accel/accel0/device/npu_busy_time_us", "1\n"),
+        ("sys/kernel/actmon_avg_activity/mc_all", "1\n"),
+        ("sys/devices/gpu.0/load", "1\n"),
+        (
+            "sys/devices/platform/soc/soc:firmware/get_throttled",
+            "zz\n",
+        ),
+        ("sys/bus/iio/devices/iio:device0/rail_name_0", "VDD\n"),
+        ("sys/bus/iio/devices/iio:device0/in_voltage0_input", "1\n"),
+        ("sys/bus/iio/devices/iio:device0/in_current0_input", "1\n"),
+        ("sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes", "1\n"),
     ])
 }
 

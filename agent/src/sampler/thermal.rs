@@ -1,6 +1,6 @@
 //! Thermal zones with their trips, and the devices that cool by slowing something down.
 
-use edgedyno_shared::telemetry::{ChannelKind, Fidelity};
+use edgedyno_shared::telemetry::{ChannelKind, Fidelity, Quality};
 
 use super::Sampler;
 use super::board::{Board, Names};
@@ -23,7 +23,7 @@ const TEMPERATURE: Offer = Offer {
     source: "/sys/class/thermal/thermal_zoneN/temp",
     rights: "any user",
     boards: "every Linux with thermal zones",
-    meaning: "Named by the zone's type, since numbers change between boots. A zone that is switched off is absent.",
+    meaning: "Named by the zone's type, since numbers change between boots. A zone that is switched off has no value, and is `busy`, until it is on.",
 };
 
 const TRIP: Offer = Offer {
@@ -125,20 +125,19 @@ pub fn temperatures(board: &Board) -> Vec<(String, i64)> {
 
 fn temperature(held: &[u8]) -> Result<i64, Fault> {
     match text::integer(held)? {
-        SWITCHED_OFF => Err(Fault::absent("the sensor is switched off")),
+        // What it measures may be switched on by the very work that is watched.
+        SWITCHED_OFF => Err(Fault::new(Quality::Busy, "the sensor is switched off now")),
         value => Ok(value),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::telemetry::Quality;
-
     use super::*;
     use crate::sampler::testing::Tree;
 
     #[test]
-    fn zones_go_by_their_type_and_a_switched_off_one_is_absent() {
+    fn zones_go_by_their_type_and_a_switched_off_one_has_no_value() {
         let tree = Tree::with(&[
             ("sys/class/thermal/thermal_zone0/type", "CPU-therm\n"),
             ("sys/class/thermal/thermal_zone0/temp", "63625\n"),
@@ -162,9 +161,20 @@ mod tests {
         assert_eq!(readings["therm.cpu_therm.temp"], Ok(63_625));
         assert_eq!(readings["therm.cpu_therm.trip_0_passive"], Ok(95_000));
         let off = readings["therm.cv0_therm.temp"].unwrap_err();
-        assert_eq!(off.quality, Quality::Absent);
+        assert_eq!(off.quality, Quality::Busy);
         assert_eq!(readings["cool.processor.state"], Ok(1));
         assert_eq!(readings["cool.processor.most"], Ok(3));
         assert_eq!(readings["cool.processor_2.state"], Ok(0));
+    }
+
+    #[test]
+    fn a_zone_that_is_switched_on_later_is_read_from_then_on() {
+        let temp = "sys/class/thermal/thermal_zone0/temp";
+        let kind = "sys/class/thermal/thermal_zone0/type";
+        let tree = Tree::with(&[(kind, "gpu-thermal\n"), (temp, "-256000\n")]);
+        let mut watch = tree.watch(&Thermal);
+        assert!(watch.again()["therm.gpu_thermal.temp"].is_err());
+        tree.set(temp, "51000\n");
+        assert_eq!(watch.again()["therm.gpu_thermal.temp"], Ok(51_000));
     }
 }

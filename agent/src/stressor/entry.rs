@@ -233,21 +233,16 @@ impl Thread<'_> {
         let mut done = 0;
         let mut published = self.publish(done);
         while !self.gate.is_over() {
-            if order.effort == Effort::Full {
-                done += turn(work)?;
+            // At full effort all is due at any time: a look at the clock that paces would cost and say nothing.
+            let paced = match order.effort {
+                Effort::Full => Nanos::ZERO,
+                _ => now(),
+            };
+            let due = pace.due(done, paced);
+            if due > paced {
+                rest(order.throttle, due - paced);
             } else {
-                let paced = now();
-                let due = pace.due(done, paced);
-                if due > paced {
-                    rest(order.throttle, due - paced);
-                } else {
-                    let end = Monotonic.now() + TURN;
-                    done += work.step()?;
-                    // What is due by then already needs no further look at that clock.
-                    while pace.due(done, paced) <= paced && Monotonic.now() < end {
-                        done += work.step()?;
-                    }
-                }
+                done += turn(work, |more| pace.due(done + more, paced) <= paced)?;
             }
             let at = Monotonic.now();
             if at - published >= PUBLISH_PERIOD {
@@ -273,11 +268,11 @@ impl Thread<'_> {
     }
 }
 
-/// Pieces for [`TURN`], at least one; how much was done.
-fn turn(work: &mut dyn Work) -> io::Result<u64> {
+/// Pieces for [`TURN`], at least one, for as long as more is due by then; how much was done.
+fn turn(work: &mut dyn Work, mut is_due: impl FnMut(u64) -> bool) -> io::Result<u64> {
     let end = Monotonic.now() + TURN;
     let mut done = work.step()?;
-    while Monotonic.now() < end {
+    while is_due(done) && Monotonic.now() < end {
         done += work.step()?;
     }
     Ok(done)
@@ -352,6 +347,31 @@ mod tests {
 
     fn tell(to: &mut UnixStream, kind: u8, content: &impl serde::Serialize) {
         frame::write_blocking(to, &Frame::encode(kind, content).unwrap()).unwrap();
+    }
+
+    /// Pieces of one unit each; so many were done.
+    struct Pieces(u64);
+
+    impl Work for Pieces {
+        fn step(&mut self) -> io::Result<u64> {
+            self.0 += 1;
+            Ok(1)
+        }
+
+        fn checksum(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_turn_does_what_is_due_and_at_least_one_piece() {
+        let mut work = Pieces(0);
+        assert_eq!(turn(&mut work, |_| false).unwrap(), 1);
+        // Three of them, however long they take, unless the time of a turn was over before.
+        let done = turn(&mut work, |done| done < 3).unwrap();
+        assert!((1..=3).contains(&done), "{done}");
+        let all = turn(&mut work, |_| true).unwrap();
+        assert_eq!(work.0, 1 + done + all, "what is told is what was done");
     }
 
     // One test, since the signal of the deadline is the process's: each run puts it off, and the end

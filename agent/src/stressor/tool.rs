@@ -155,7 +155,8 @@ fn stress_ng_arguments(ask: &Ask<'_>) -> Vec<String> {
 }
 
 /// The lines of its YAML report that stand below `metrics`: pairs of name and number, one list entry for
-/// each stressor (stress-ng 0.15 and later).
+/// each stressor. Its stream tells there what it read and what it wrote (0.15 and later), where it ran long
+/// enough to say; its MB is 2^20 bytes (stress-ng.h).
 fn stress_ng_report(told: &Told) -> Report {
     let lines = told.report.lines().map(str::trim);
     let pairs = lines.filter_map(|line| line.split_once(':'));
@@ -167,23 +168,25 @@ fn stress_ng_report(told: &Told) -> Report {
         }
         let unit = match name {
             "bogo-ops-per-second-real-time" => "bogo operations a second",
-            // Its stream stressor, where it ran long enough to say.
-            _ if name.contains("mb-per-sec") || name.contains("MB-per-sec") => "MB/s",
+            _ if name.contains("mb-per-sec") => "MiB/s",
             _ => continue,
         };
         report.figures.extend(figure(name, value, unit));
     }
-    if report.figures.iter().all(|figure| figure.unit != "MB/s") {
+    if report.figures.iter().all(|figure| figure.unit != "MiB/s") {
         report.figures.extend(memory_rate(&told.output));
     }
     report
 }
 
-/// `stream: memory rate: 9853.38 MB/sec, 3941.35 Mflop/sec`, from its output.
+/// `stream: memory rate: 9853.38 MB/sec, 3941.35 Mflop/sec`, from the output of those before 0.15, which have
+/// one rate for both.
 fn memory_rate(output: &str) -> Option<ToolFigure> {
     let (_, rest) = output.split_once("memory rate:")?;
-    let value = rest.split_whitespace().next()?;
-    figure("memory-rate", value, "MB/s")
+    let mut words = rest.split_whitespace();
+    let value = words.next()?;
+    words.next().filter(|unit| *unit == "MB/sec,")?;
+    figure("memory-rate", value, "MiB/s")
 }
 
 fn stressapptest_arguments(ask: &Ask<'_>) -> Vec<String> {
@@ -201,7 +204,8 @@ fn stressapptest_arguments(ask: &Ask<'_>) -> Vec<String> {
     .to_vec()
 }
 
-/// `Stats: SAT revision 1.0.6_autoconf, 64 bit binary` and `Stats: Memory Copy: 43412.00M at 17640.28MB/s`.
+/// `Stats: SAT revision 1.0.6_autoconf, 64 bit binary` and `Stats: Memory Copy: 43412.00M at 17640.28MB/s`,
+/// which counts both ways; its MB is 2^20 bytes (sattypes.h).
 fn stressapptest_report(told: &Told) -> Report {
     let after = |mark: &str| {
         let (_, rest) = told.output.split_once(mark)?;
@@ -210,7 +214,7 @@ fn stressapptest_report(told: &Told) -> Report {
     let version = after("SAT revision ").and_then(|rest| rest.split(',').next());
     let rate = after("Memory Copy:").and_then(|rest| {
         let (_, rate) = rest.split_once(" at ")?;
-        figure("memory-copy", rate.trim().strip_suffix("MB/s")?, "MB/s")
+        figure("memory-copy", rate.trim().strip_suffix("MB/s")?, "MiB/s")
     });
     Report {
         version: version.map(str::to_owned),
@@ -273,31 +277,55 @@ mod tests {
         assert_eq!(found, "-M 128 -m 2 -s 70");
     }
 
-    /// As stress-ng 0.15.06 writes it.
+    fn figures(report: &Report) -> Vec<(&str, &str)> {
+        let figures = report.figures.iter();
+        figures
+            .map(|figure| (figure.value.as_str(), figure.unit.as_str()))
+            .collect()
+    }
+
+    /// As stress-ng 0.15.06 wrote it.
     #[test]
     fn what_stress_ng_prints_is_read() {
-        let report = "---\nsystem-info:\n      stress-ng-version: 0.15.06\n      run-by: root\n\nmetrics:\n    - stressor: stream\n      bogo-ops: 31\n      bogo-ops-per-second-usr-sys-time: 11.988488\n      bogo-ops-per-second-real-time: 7.429110\n      wall-clock-time: 4.172774\n\n...\n";
-        let output = "stress-ng: info:  [7] stream: memory rate: 9853.38 MB/sec, 3941.35 Mflop/sec (instance 0)\n";
+        let report = "---\nsystem-info:\n      stress-ng-version: 0.15.06\n      run-by: root\n      bufferram: 14942208\n\nmetrics:\n    - stressor: stream\n      bogo-ops: 113713\n      bogo-ops-per-second-usr-sys-time: 18977.207091\n      bogo-ops-per-second-real-time: 18951.465564\n      wall-clock-time: 6.000222\n      user-time: 5.992083\n      memory-read-rate-mb-per-sec: 28431.594119\n      memory-write-rate-mb-per-sec: 18954.396080\n      memory-rate-mflop-per-sec: 2484.390603\n\n...\n";
+        let output = "stress-ng: info:  [10761] stream: memory rate: 28431.59 MB read/sec, 18954.40 MB write/sec, 2484.39 Mflop/sec (instance 0)\n";
         let mut told = Told {
             output: output.into(),
             report: report.into(),
         };
         let found = stress_ng_report(&told);
         assert_eq!(found.version.as_deref(), Some("0.15.06"));
-        let figures: Vec<(&str, &str)> = found
-            .figures
-            .iter()
-            .map(|figure| (figure.value.as_str(), figure.unit.as_str()))
-            .collect();
+        let expected = [
+            ("18951.465564", "bogo operations a second"),
+            ("28431.594119", "MiB/s"),
+            ("18954.396080", "MiB/s"),
+        ];
+        assert_eq!(figures(&found), expected);
+        // What it did not print is unknown, not zero, and what it read is not all that it moved.
+        told.report.clear();
+        assert_eq!(stress_ng_report(&told), Report::default());
+        told.output = "stream: run duration too short to determine memory rate".into();
+        assert_eq!(stress_ng_report(&told), Report::default());
+        // Later releases turn the words round.
+        told.report = "      mb-per-sec-memory-read-rate: 7.5\n".into();
+        assert_eq!(figures(&stress_ng_report(&told)), [("7.5", "MiB/s")]);
+    }
+
+    /// As its source before 0.15 prints it.
+    #[test]
+    fn what_an_old_stress_ng_prints_is_read() {
+        let output = "stress-ng: info:  [7] stream: memory rate: 9853.38 MB/sec, 3941.35 Mflop/sec (instance 0)\n";
+        let report =
+            "metrics:\n    - stressor: stream\n      bogo-ops-per-second-real-time: 7.429110\n";
+        let found = stress_ng_report(&Told {
+            output: output.into(),
+            report: report.into(),
+        });
         let expected = [
             ("7.429110", "bogo operations a second"),
-            ("9853.38", "MB/s"),
+            ("9853.38", "MiB/s"),
         ];
-        assert_eq!(figures, expected);
-        // What it did not print is unknown, not zero.
-        told.output = "stream: run duration too short to determine memory rate".into();
-        assert_eq!(stress_ng_report(&told).figures.len(), 1);
-        assert_eq!(stress_ng_report(&Told::default()), Report::default());
+        assert_eq!(figures(&found), expected);
     }
 
     /// As stressapptest 1.0.6 writes it.
@@ -309,14 +337,7 @@ mod tests {
             report: String::new(),
         });
         assert_eq!(found.version.as_deref(), Some("1.0.6_autoconf"));
-        assert_eq!(found.figures.len(), 1);
-        assert_eq!(
-            (
-                found.figures[0].value.as_str(),
-                found.figures[0].unit.as_str()
-            ),
-            ("17640.28", "MB/s")
-        );
+        assert_eq!(figures(&found), [("17640.28", "MiB/s")]);
         assert_eq!(stressapptest_report(&Told::default()), Report::default());
     }
 

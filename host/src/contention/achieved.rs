@@ -113,16 +113,23 @@ impl Achieved {
 /// Bytes a second of all stressors of a repeat by the wall, which is what the board's memory saw; zero
 /// where none of them moves any; none where one of them is a tool that counts for itself.
 pub fn bytes_per_second(rows: &[StressRow]) -> Option<f64> {
+    bytes(rows, |achieved| achieved.per_wall_second)
+}
+
+/// The same for each second of the CPU time of the threads that moved them.
+pub fn bytes_per_cpu_second(rows: &[StressRow]) -> Option<f64> {
+    bytes(rows, |achieved| achieved.per_cpu_second)
+}
+
+fn bytes(rows: &[StressRow], of: fn(&Achieved) -> Option<f64>) -> Option<f64> {
     if rows.iter().any(|row| row.unit == UnitRow::Own) {
         return None;
     }
     let moving = rows
         .iter()
         .filter(|row| row.unit == UnitRow::Bytes && row.stressor != "io");
+    let rates: Option<Vec<f64>> = moving.map(|row| of(&Achieved::of(row))).collect();
     // From zero: the sum of nothing is minus zero otherwise.
-    let rates: Option<Vec<f64>> = moving
-        .map(|row| Achieved::of(row).per_wall_second)
-        .collect();
     Some(rates?.iter().fold(0.0, |sum, rate| sum + rate))
 }
 
@@ -207,5 +214,18 @@ pub(crate) mod tests {
             row("chase", EffortRow::Full, 64, 900),
         ];
         assert_eq!(bytes_per_second(&mixed), Some(64.0));
+    }
+
+    #[test]
+    fn what_a_tool_moves_beside_others_nobody_knows() {
+        let mut tool = row("stressapptest", EffortRow::Full, 0, 500);
+        tool.unit = UnitRow::Own;
+        let both = [tool, row("mem_read", EffortRow::Full, 3_000, 500)];
+        for of in [bytes_per_second, bytes_per_cpu_second] {
+            assert_eq!(of(&both[..1]), None, "not zero");
+            assert_eq!(of(&both), None);
+        }
+        assert_eq!(bytes_per_second(&both[1..]), Some(3_000.0));
+        assert_eq!(bytes_per_cpu_second(&both[1..]), Some(6_000.0));
     }
 }

@@ -6,7 +6,7 @@ use edgedyno_shared::case::Case;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::achieved::{Achieved, bytes_per_second};
+use super::achieved::{Achieved, bytes_per_cpu_second, bytes_per_second};
 use super::axis::XAxis;
 use super::curve::{OfRound, Ratio, centre, slowdown};
 use super::gap::Gaps;
@@ -343,9 +343,8 @@ impl Point {
         let valid = measured.valid();
         let counted = measured.counted();
         let paced = |repeat: &RepeatView| {
-            let rows = repeat.row.stress.iter().map(Achieved::of);
-            let moving = rows.filter(|achieved| achieved.unit == "bytes");
-            moving.map(|achieved| achieved.per_cpu_second).sum()
+            let rows = &repeat.row.stress;
+            bytes_per_cpu_second(rows).filter(|_| is_counted(repeat))
         };
         let case = Case::from(&measured.read.view.entry.case);
         let spin = all.iter().find(|other| is_control(other, measured));
@@ -374,8 +373,11 @@ impl Point {
 
 /// Bytes a second of a repeat's load; what another model moves nobody counts.
 pub(super) fn moved(repeat: &RepeatView) -> Option<f64> {
-    let is_counted = repeat.row.tenants.is_empty() || !repeat.row.stress.is_empty();
-    bytes_per_second(&repeat.row.stress).filter(|_| is_counted)
+    bytes_per_second(&repeat.row.stress).filter(|_| is_counted(repeat))
+}
+
+fn is_counted(repeat: &RepeatView) -> bool {
+    repeat.row.tenants.is_empty() || !repeat.row.stress.is_empty()
 }
 
 /// Whether a case keeps the same CPUs busy with nothing.

@@ -151,28 +151,40 @@ fn against_c(
 const STRESS_NG_SECONDS: u32 = 6;
 
 /// Bytes a CPU second of stress-ng's stream on the first CPU, by its own word; none where there is no
-/// stress-ng, or it says no rate. Its rate is for each second of the wall and in mebibytes (stress-stream.c);
-/// its own times turn that into CPU time.
+/// stress-ng, or it says no rate. It says what it read and what it wrote (0.15 and later) for each second of
+/// the wall, in MB of 2^20 bytes (stress-stream.c, stress-ng.h); its own times turn that into CPU time.
 fn of_stress_ng(beside: &Path) -> Result<Option<f64>> {
     let report = beside.with_extension("yaml");
     let seconds = format!("{STRESS_NG_SECONDS}s");
-    let output = Command::new("taskset")
+    Command::new("taskset")
         .args(["-c", "0", "stress-ng", "--stream", "1", "--metrics"])
         .args(["--timeout", &seconds, "--yaml"])
         .arg(&report)
         .output()?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let rate = said.split_once("memory rate:").map(|(_, rest)| rest);
-    let rate: Option<f64> = rate.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     let report = std::fs::read_to_string(&report).unwrap_or_default();
-    let of = |name: &str| -> Option<f64> {
-        let (_, rest) = report.split_once(name)?;
-        rest.lines().next()?.trim().parse().ok()
+    Ok(stream_rate(&report))
+}
+
+fn stream_rate(report: &str) -> Option<f64> {
+    let pairs = report.lines().filter_map(|line| line.split_once(':'));
+    let figures: Vec<(&str, f64)> = pairs
+        .filter_map(|(name, value)| Some((name.trim(), value.trim().parse().ok()?)))
+        .collect();
+    let of = |name: &str| {
+        let found = figures.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value)
     };
-    let cpu = || Some(of("user-time:")? + of("system-time:")?);
-    let figures = || Some((rate? * 1_048_576.0, of("wall-clock-time:")?, cpu()?));
-    Ok(figures().map(|(rate, wall, cpu)| rate * wall / cpu))
+    let rates = figures
+        .iter()
+        .filter(|(name, _)| name.contains("mb-per-sec"))
+        .map(|(_, rate)| *rate);
+    let rates: Vec<f64> = rates.collect();
+    let cpu = of("user-time")? + of("system-time")?;
+    // One alone is not all that was moved.
+    let [read, written] = rates[..] else {
+        return None;
+    };
+    Some((read + written) * 1_048_576.0 * of("wall-clock-time")? / cpu)
 }
 
 /// Bytes a CPU second on the first CPU, in a thread of its own.
