@@ -75,6 +75,9 @@ fn labelled<T>(label: &str, of: T) -> Labelled<T> {
 
 fn assert_sound(figure: &Figure) {
     outline(&figure.svg).unwrap();
+    // In a file it stands on paper, which comes before all that is drawn.
+    outline(&figure.file()).unwrap();
+    assert!(figure.file().contains("</desc>\n<rect width=\"100%\""));
     assert!(figure.svg.contains("role=\"img\""), "{}", figure.name);
     assert!(!figure.about.is_empty());
     assert!(!figure.svg.contains("NaN") && !figure.svg.contains("inf"));
