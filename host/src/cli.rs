@@ -275,8 +275,8 @@ mod tests {
 
 This page and those of the commands are made from the program's own help; `edgedyno COMMAND --help` says the
 same, and so do the manual pages that `edgedyno man DIR` writes. `edgedyno completions SHELL` helps to type. Results go to
-stdout, everything else to stderr; `--json` works with every command and its documents have schemas in
-[schema/](schema/). `--store DIR` or `EDGEDYNO_STORE` names the store, else it is the nearest `.edgedyno/`
+stdout, everything else to stderr; `--json` works with every command and prints one of the
+[JSON documents](documents.md). `--store DIR` or `EDGEDYNO_STORE` names the store, else it is the nearest `.edgedyno/`
 upward, made here by the first measurement.
 
 ## Exit codes

@@ -27,9 +27,14 @@ pub fn check(relative: &str, made: &str) {
     panic!(
         "{relative}:{}: kept {:?}, made {:?}; run the test with EDGEDYNO_REWRITE=1 and look at the change",
         at + 1,
-        there.get(at),
-        here.get(at)
+        there.get(at).map(begin),
+        here.get(at).map(begin)
     );
+}
+
+/// Of a line that may be very long.
+fn begin(line: &&str) -> String {
+    line.chars().take(200).collect()
 }
 
 /// Whether files are to be written and not compared.

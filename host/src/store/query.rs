@@ -268,8 +268,8 @@ const HEAD: &str = "\
 <!-- Generated from host/src/store/query.rs by `EDGEDYNO_REWRITE=1 cargo test -p edgedyno`. -->
 
 `edgedyno query \"select ...\"` answers one SELECT over the views below, as a table, with `--csv` or with
-`--json`. It reads and never writes. The store is an SQLite file; its tables can be read by any tool, and may
-change with any version. These views stay.
+`--json`. [Its page](commands/query.md#example) shows answers. It reads and never writes. The store is an SQLite
+file; its tables can be read by any tool, and may change with any version. These views stay.
 
 ```text
 edgedyno query \"select run, command, tags from runs where status = 'complete'\"
