@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use edgedyno_tests::{book, workspace};
+use edgedyno_tests::{book, golden, workspace};
+use serde_json::Value;
 
 /// Pages of people's own words: all that is in `docs/`, and those beside it.
 fn pages() -> BTreeMap<PathBuf, String> {
     let root = workspace::root();
     let mut pages = BTreeMap::new();
-    let mut open = vec![root.join("docs"), root.join("changes")];
+    let mut open = ["docs", "changes", "examples"]
+        .map(|name| root.join(name))
+        .to_vec();
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -87,4 +90,24 @@ fn every_page_is_in_the_table_of_contents() {
         there,
         listed.into_iter().filter(|page| page != summary).collect()
     );
+}
+
+/// Who reads documents finds the form of each: every schema stands on the page by its title.
+#[test]
+fn every_schema_is_on_the_page_of_documents() {
+    let mut rows = BTreeSet::new();
+    for entry in fs::read_dir(workspace::root().join("docs/schema")).unwrap() {
+        let path = entry.unwrap().path();
+        let schema: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let (name, title) = (path.file_name().unwrap(), schema["title"].as_str().unwrap());
+        let name = name.to_string_lossy();
+        rows.insert(format!("| [{name}](schema/{name}) | {title} |\n"));
+    }
+    let page = "docs/documents.md";
+    let kept = fs::read_to_string(workspace::root().join(page)).unwrap();
+    let (begin, end) = ("|---|---|\n", "\n<!-- end of schemas -->");
+    let (head, rest) = kept.split_once(begin).unwrap();
+    let (_, tail) = rest.split_once(end).unwrap();
+    let rows: String = rows.into_iter().collect();
+    golden::check(page, &format!("{head}{begin}{rows}{end}{tail}"));
 }

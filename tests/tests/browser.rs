@@ -84,6 +84,20 @@ fn pages(sandbox: &Sandbox) -> Vec<PathBuf> {
     pages.collect()
 }
 
+/// Opens a page of each kind on a telephone and on a screen, and looks at each: its name, and how wide it is.
+fn at_every_width(look: impl Fn(&Browser, &str, u32)) {
+    let sandbox = Sandbox::new();
+    let pages = pages(&sandbox);
+    let browser = Browser::start().unwrap();
+    for page in &pages {
+        for width in WIDTHS {
+            browser.width(width).unwrap();
+            browser.open(page).unwrap();
+            look(&browser, &name_of(page), width);
+        }
+    }
+}
+
 /// A browser that shows the report of a small sweep.
 fn shown(sandbox: &Sandbox) -> Browser {
     sweep(sandbox, "first");
@@ -190,25 +204,17 @@ fn pages_fit_a_telephone_and_a_screen() {
     if !is_here(&[]) {
         return;
     }
-    let sandbox = Sandbox::new();
-    let pages = pages(&sandbox);
-    let browser = Browser::start().unwrap();
-    for page in &pages {
-        for width in WIDTHS {
-            browser.width(width).unwrap();
-            browser.open(page).unwrap();
-            let found = browser
-                .script("return document.documentElement.scrollWidth;")
-                .unwrap();
-            let name = name_of(page);
-            assert!(
-                found.as_u64().unwrap() <= u64::from(width),
-                "{name} is {found} wide on {width}"
-            );
-            assert_eq!(browser.console().unwrap(), [] as [String; 0], "{name}");
-            keep_pictures(&browser, &format!("{name}-{width}"));
-        }
-    }
+    at_every_width(|browser, name, width| {
+        let found = browser
+            .script("return document.documentElement.scrollWidth;")
+            .unwrap();
+        assert!(
+            found.as_u64().unwrap() <= u64::from(width),
+            "{name} is {found} wide on {width}"
+        );
+        assert_eq!(browser.console().unwrap(), [] as [String; 0], "{name}");
+        keep_pictures(browser, &format!("{name}-{width}"));
+    });
 }
 
 /// Both themes of the page as it stands, where somebody asked for pictures.
@@ -235,37 +241,28 @@ fn an_accessibility_engine_finds_nothing() {
         Ok(file) => std::fs::read_to_string(file).unwrap(),
         Err(why) => return skip::skip(Need::Package, format!("{why:#}")),
     };
-    let sandbox = Sandbox::new();
-    let pages = pages(&sandbox);
-    let browser = Browser::start().unwrap();
-    for page in &pages {
-        for width in WIDTHS {
-            browser.width(width).unwrap();
-            browser.open(page).unwrap();
-            // What is folded away is read too.
-            browser
-                .script(
-                    "for (const node of document.querySelectorAll('details')) node.open = true;",
-                )
-                .unwrap();
-            browser.script(&engine).unwrap();
-            for theme in ["light", "dark"] {
-                browser.prefer(theme).unwrap();
-                let found = browser.awaited(
-                    "const done = arguments[arguments.length - 1];
-                     axe.run({ resultTypes: ['violations'] }).then((all) => done({
-                       rules: all.passes.length,
-                       bad: all.violations.map((one) =>
-                         one.id + ': ' + one.nodes.slice(0, 4).map((node) => node.html.slice(0, 160)).join(' | ')),
-                     }));",
-                );
-                let found = found.unwrap();
-                let of = format!("{} at {width}, {theme}", name_of(page));
-                assert_eq!(found["bad"], json!([]), "{of}");
-                assert!(found["rules"].as_u64().unwrap() >= 20, "{of}: {found}");
-            }
+    at_every_width(|browser, name, width| {
+        // What is folded away is read too.
+        browser
+            .script("for (const node of document.querySelectorAll('details')) node.open = true;")
+            .unwrap();
+        browser.script(&engine).unwrap();
+        for theme in ["light", "dark"] {
+            browser.prefer(theme).unwrap();
+            let found = browser.awaited(
+                "const done = arguments[arguments.length - 1];
+                 axe.run({ resultTypes: ['violations'] }).then((all) => done({
+                   rules: all.passes.length,
+                   bad: all.violations.map((one) =>
+                     one.id + ': ' + one.nodes.slice(0, 4).map((node) => node.html.slice(0, 160)).join(' | ')),
+                 }));",
+            );
+            let found = found.unwrap();
+            let of = format!("{name} at {width}, {theme}");
+            assert_eq!(found["bad"], json!([]), "{of}");
+            assert!(found["rules"].as_u64().unwrap() >= 20, "{of}: {found}");
         }
-    }
+    });
 }
 
 /// The engine passes over drawings; their texts must stand out all the same (WCAG 2.1, 1.4.3), and what

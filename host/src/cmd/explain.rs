@@ -7,7 +7,9 @@ use crate::documents;
 use crate::exit::{CommandResult, Exit};
 use crate::fields::{self, Field, SUBJECTS};
 use crate::findings::{self, Rule};
-use crate::ui::{print, table::Table};
+use crate::ui::print;
+use crate::ui::table::{Table, WIDTH};
+use crate::ui::wrap::wrapped;
 
 const EXAMPLES: &str = "\
 examples:
@@ -42,22 +44,25 @@ pub fn run(args: &ExplainArgs, global: &Global) -> CommandResult {
 }
 
 fn describe_finding(rule: &Rule) -> String {
-    format!(
-        "{}\n  level: {}\n  meaning: {}",
-        rule.code,
-        rule.level.name(),
-        rule.meaning
-    )
+    let said = [("level", rule.level.name()), ("meaning", rule.meaning)];
+    described(rule.code, &said)
 }
 
 fn describe(field: &Field) -> String {
-    format!(
-        "{}\n  unit: {}\n  definition: {}\n  source: {}",
-        field.name,
-        field.unit.name(),
-        field.definition,
-        field.source
-    )
+    let said = [
+        ("unit", field.unit.name()),
+        ("definition", field.definition),
+        ("source", field.source),
+    ];
+    described(field.name, &said)
+}
+
+fn described(name: &str, said: &[(&str, &str)]) -> String {
+    let lines = said
+        .iter()
+        .map(|(what, text)| wrapped(&format!("  {what}: {text}"), usize::from(WIDTH), 4));
+    let lines: Vec<String> = [name.to_owned()].into_iter().chain(lines).collect();
+    lines.join("\n")
 }
 
 fn list() -> String {

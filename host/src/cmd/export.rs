@@ -1,6 +1,7 @@
 //! `export`: files made from a run.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use crate::bundle::Wish;
 use crate::cli::Global;
 use crate::documents;
 use crate::exit::{CommandError, CommandResult, Exit};
-use crate::export::{self, EXPORTERS, Exporter, Output};
+use crate::export::{self, EXPORTERS, ExportError, Exporter, Output};
 use crate::near;
 use crate::source::{Opened, Source};
 use crate::ui::busy::Busy;
@@ -23,8 +24,9 @@ examples:
   edgedyno export last --format profile --output profiles/
   edgedyno export last/3f2a --format jsonl > trials.jsonl
 
-A bundle is a whole run as one file for `edgedyno import`, its report included. Names of hosts, users,
-folders and boards, serial numbers and prompts are left out of it, unless --private asks for them.
+A bundle is a whole run as one file for `edgedyno import`, its report included. Names of hosts,
+users, folders and boards, serial numbers and prompts are left out of it, unless --private asks
+for them.
 
 formats: dir (a folder of everything), profile (one JSON file a case, which can be read back),
   csv, jsonl and parquet (trials; parquet with telemetry), memory (peaks of a sweep over batch or
@@ -81,7 +83,12 @@ pub fn run(args: &ExportArgs, global: &Global) -> CommandResult {
     let picked = args.read.open(global)?;
     let mut output = open_output(args, exporter, global)?;
     let cases: Vec<_> = picked.cases.iter().collect();
-    exporter.write(&picked.source, &cases, &mut output)?;
+    match exporter.write(&picked.source, &cases, &mut output) {
+        // Whoever reads along has seen enough, as `head` has.
+        Err(ExportError::NotWritable { source, .. })
+            if args.output.is_none() && source.kind() == ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
     if args.output.is_none() && !exporter.makes_folder() {
         return Ok(Exit::GOOD);
     }

@@ -8,7 +8,7 @@ use crate::cli::Global;
 use crate::exit::{CommandError, CommandResult, Exit};
 use crate::fields;
 use crate::source::Source;
-use crate::store::query::{Answer, Cell, Figure};
+use crate::store::query::{Answer, Cell, WorkedOut};
 use crate::store::{Store, StoreError};
 use crate::ui::print;
 use crate::ui::table::Table;
@@ -28,7 +28,7 @@ pub struct QueryArgs {
     /// One SELECT
     #[arg(value_name = "SQL")]
     pub question: String,
-    /// Runs whose figures are in `figures`; may be repeated [default: last]
+    /// Runs whose figures and findings are asked for; may be repeated [default: last]
     #[arg(long = "run", value_name = "RUN")]
     pub runs: Vec<String>,
     /// Print commas between values instead of a table
@@ -38,12 +38,13 @@ pub struct QueryArgs {
 
 pub fn run(args: &QueryArgs, global: &Global) -> CommandResult {
     let store = open_for_reading(global)?;
-    let wants_figures = args.question.to_ascii_lowercase().contains("figures");
-    let figures = match wants_figures {
-        true => figures(&store, &args.runs)?,
-        false => Vec::new(),
+    let question = args.question.to_ascii_lowercase();
+    let wants = |name: &str| question.contains(name);
+    let beside = match wants("figures") || wants("findings") {
+        true => worked_out(&store, &args.runs)?,
+        false => WorkedOut::default(),
     };
-    let answer = store.query(&args.question, &figures)?;
+    let answer = store.query(&args.question, &beside)?;
     match (global.json, args.csv) {
         (true, _) => print::json(&document(&answer)),
         (false, true) => print::raw(csv(&answer).as_bytes()),
@@ -52,11 +53,11 @@ pub fn run(args: &QueryArgs, global: &Global) -> CommandResult {
     Ok(Exit::GOOD)
 }
 
-/// Every field of every case of these runs.
-fn figures(store: &Store, names: &[String]) -> Result<Vec<Figure>, CommandError> {
+/// Every field and every finding of every case of these runs.
+fn worked_out(store: &Store, names: &[String]) -> Result<WorkedOut, CommandError> {
     let newest = ["last".to_owned()];
     let names = if names.is_empty() { &newest } else { names };
-    let mut figures = Vec::new();
+    let mut out = WorkedOut::default();
     for name in names {
         let run = match store.resolve(name) {
             // A store without a run answers with no rows.
@@ -73,10 +74,21 @@ fn figures(store: &Store, names: &[String]) -> Result<Vec<Figure>, CommandError>
                 let value: Value = (&(field.get)(&summary)).into();
                 (run.0.clone(), case.clone(), field.name, value)
             };
-            figures.extend(fields::all().map(row));
+            out.figures.extend(fields::all().map(row));
+            let told = summary.findings.iter().map(|finding| {
+                let (code, level) = (finding.code, finding.level.name());
+                (
+                    run.0.clone(),
+                    case.clone(),
+                    code,
+                    level,
+                    finding.text.clone(),
+                )
+            });
+            out.findings.extend(told);
         }
     }
-    Ok(figures)
+    Ok(out)
 }
 
 fn document(answer: &Answer) -> Value {

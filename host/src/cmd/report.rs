@@ -90,7 +90,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> CommandResult {
     }
     if let Some(output) = &mut figures {
         for (name, figure) in drawings(&chapters, compared.as_ref()) {
-            write(output, &format!("{name}.svg"), figure.svg.as_bytes())?;
+            write(output, &format!("{name}.svg"), figure.file().as_bytes())?;
             let dots = png(&figure.svg).map_err(|why| {
                 CommandError::new(Exit::UNEXPECTED, format!("figure {name} makes no picture"))
                     .because(why)

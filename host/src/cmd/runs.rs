@@ -124,6 +124,12 @@ fn show(name: &str, global: &Global) -> CommandResult {
     Ok(Exit::GOOD)
 }
 
+/// Day and time as two words, so that a narrow column breaks between them.
+fn created(run: &RunRow) -> String {
+    let utc = documents::utc(run.created_unix_ns);
+    utc.map_or_else(|| units::UNKNOWN.into(), |utc| utc.replacen('T', " ", 1))
+}
+
 fn table(store: &Store, runs: &[RunRow]) -> Result<String, CommandError> {
     let mut table = Table::new()
         .text("run")
@@ -139,7 +145,7 @@ fn table(store: &Store, runs: &[RunRow]) -> Result<String, CommandError> {
         let (cases, attempts) = store.counts(&run.id)?;
         table.row([
             run.id.0.clone(),
-            documents::utc(run.created_unix_ns).unwrap_or_else(|| units::UNKNOWN.into()),
+            created(run),
             run.command.clone(),
             run.status.to_string(),
             units::count(cases),
@@ -259,16 +265,16 @@ pub(super) fn tell_conflicts<'a>(conflicts: impl Iterator<Item = &'a str>) {
 /// One line about a run that was taken in.
 pub(super) fn merged_text(merged: &Merged) -> String {
     let counts = [
-        (merged.cases, "cases"),
-        (merged.repeats, "attempts"),
-        (merged.tags, "tags"),
-        (merged.findings, "findings"),
-        (merged.contents, "artifacts"),
+        (merged.cases, "case"),
+        (merged.repeats, "attempt"),
+        (merged.tags, "tag"),
+        (merged.findings, "finding"),
+        (merged.contents, "artifact"),
     ];
     let new: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
+        .map(|(count, what)| units::things(*count, what))
         .collect();
     match (merged.is_new, new.is_empty()) {
         (true, _) => format!("{}\tnew: {}", merged.run, new.join(", ")),

@@ -4,7 +4,8 @@
 //! The place is found on a grid of the distances between the levels that were measured; its interval are
 //! all places whose squared error is not surely larger, by the F ratio for one parameter (Bates and
 //! Watts, *Nonlinear Regression Analysis*, 1988, 6.1.2). A knee is claimed only when two lines are surely
-//! better than one, by the F ratio for the two parameters more.
+//! better than one, by the F ratio for the two parameters more, and when the second is the steeper: traffic
+//! that is short makes a model slower and slower, and a curve that bends down has the noise of its last level.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
@@ -101,7 +102,8 @@ fn knee(points: &[(f64, f64)], levels: &[f64], error_of_one: f64) -> Option<Knee
         .collect();
     let best = bends.iter().min_by(|a, b| a.error.total_cmp(&b.error))?;
     let rest = points.len() as f64 - 4.0;
-    if rest < 1.0 {
+    let [_, before, after] = best.coefficients;
+    if rest < 1.0 || after <= before {
         return None;
     }
     let f = |parameters: f64| {
@@ -323,6 +325,16 @@ mod tests {
         });
         let covers = covers.count();
         assert!((180..=198).contains(&covers), "{covers} of 200");
+    }
+
+    #[test]
+    fn a_curve_that_bends_down_has_no_knee() {
+        let flat = |x: f64| 1.0 + 0.05 * x.min(7.0);
+        for seed in 0..20 {
+            let fit = Fit::of(&simulated(flat, 0.005, seed)).unwrap();
+            assert!(fit.knee.is_none(), "{fit:?}");
+            assert!(fit.slope.value > 0.0);
+        }
     }
 
     #[test]

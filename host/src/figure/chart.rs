@@ -13,8 +13,10 @@ pub(super) const LARGE: f64 = 15.0;
 /// A line of text.
 pub(super) const LINE: f64 = 18.0;
 
-/// Most characters of a name that stands before a row or in a legend; the whole one is in its tooltip.
+/// Most characters of a name that stands before a row; the whole one is in its tooltip.
 const LONGEST: usize = 24;
+/// The same in a legend, where there is more room.
+const LONGEST_IN_LEGEND: usize = 40;
 /// Of a longer one so many stay at its begin; the end, where names differ, has the rest.
 const BEGIN: usize = 8;
 
@@ -115,18 +117,13 @@ pub(super) fn legend(svg: &mut Svg, top: f64, series: &[(String, Ink)]) -> f64 {
     let (mut x, mut y) = (12.0, top);
     svg.group("legend", |svg| {
         for (name, ink) in series {
-            let width = 30.0 + 7.2 * short(name).chars().count() as f64;
+            let shown = cut(name, LONGEST_IN_LEGEND);
+            let width = 30.0 + 7.2 * shown.chars().count() as f64;
             if x + width > WIDTH - 8.0 && x > 12.0 {
                 (x, y) = (12.0, y + LINE);
             }
             svg.rect((x, y), (12.0, 12.0), *ink, Some(name));
-            svg.text(
-                (x + 18.0, y + 11.0),
-                Anchor::Start,
-                SMALL,
-                TEXT,
-                &short(name),
-            );
+            svg.text((x + 18.0, y + 11.0), Anchor::Start, SMALL, TEXT, &shown);
             x += width;
         }
     });
@@ -139,14 +136,31 @@ pub(super) fn dash(number: usize) -> &'static str {
     DASHES[number % DASHES.len()]
 }
 
-/// A name cut in its middle to what has room; the cut is shown.
+/// Axes whose values say by themselves what they are.
+const TELLING: [&str; 5] = ["backend", "board", "condition", "model", "runtime"];
+
+/// A name that has room before a row.
 pub(super) fn short(name: &str) -> String {
-    let count = name.chars().count();
-    if count <= LONGEST {
+    cut(name, LONGEST)
+}
+
+/// A name of at most so many characters: without the axes that their values tell, and then, if it must be,
+/// without its middle; that cut is shown.
+fn cut(name: &str, longest: usize) -> String {
+    if name.chars().count() <= longest {
         return name.to_owned();
     }
+    let words = name.split(' ').map(|word| match word.split_once('=') {
+        Some((axis, value)) if TELLING.contains(&axis) => value,
+        _ => word,
+    });
+    let name = words.collect::<Vec<_>>().join(" ");
+    let count = name.chars().count();
+    if count <= longest {
+        return name;
+    }
     let begin: String = name.chars().take(BEGIN).collect();
-    let end: String = name.chars().skip(count - (LONGEST - BEGIN - 1)).collect();
+    let end: String = name.chars().skip(count - (longest - BEGIN - 1)).collect();
     format!("{begin}…{end}")
 }
 
@@ -163,5 +177,19 @@ pub(super) fn say_left_out(text: &mut String, what: &str, shown: usize, all: usi
             text,
             format_args!(" Of {all} {what} the first {shown} are drawn."),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_loses_what_its_values_tell_before_it_loses_its_middle() {
+        let name = "backend=onnxruntime runtime=1.32.0 threads=1";
+        assert_eq!(cut(name, LONGEST_IN_LEGEND), "onnxruntime 1.32.0 threads=1");
+        assert_eq!(short(name), "onnxrunt….32.0 threads=1");
+        assert_eq!(short("backend=rten threads=1"), "backend=rten threads=1");
+        assert_eq!(short(name).chars().count(), LONGEST);
     }
 }

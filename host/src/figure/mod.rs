@@ -47,6 +47,14 @@ pub struct Figure {
     pub svg: String,
 }
 
+impl Figure {
+    /// The drawing as a file of its own, on white paper: what shows it may be dark behind it.
+    pub fn file(&self) -> String {
+        let paper = "</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+        self.svg.replacen("</desc>\n", paper, 1)
+    }
+}
+
 /// One case by the name it has among the others of its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labelled<T> {
@@ -60,5 +68,6 @@ pub fn name_of(parts: &[&str]) -> String {
     let plain = joined
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-    plain.collect()
+    let plain: String = plain.collect();
+    plain.trim_end_matches('-').to_owned()
 }

@@ -75,6 +75,9 @@ fn labelled<T>(label: &str, of: T) -> Labelled<T> {
 
 fn assert_sound(figure: &Figure) {
     outline(&figure.svg).unwrap();
+    // In a file it stands on paper, which comes before all that is drawn.
+    outline(&figure.file()).unwrap();
+    assert!(figure.file().contains("</desc>\n<rect width=\"100%\""));
     assert!(figure.svg.contains("role=\"img\""), "{}", figure.name);
     assert!(!figure.about.is_empty());
     assert!(!figure.svg.contains("NaN") && !figure.svg.contains("inf"));
@@ -568,7 +571,7 @@ fn long_names_keep_the_end_that_tells_them_apart() {
     };
     let named = |share: &str| labelled(&format!("condition=mem_copy:cpu0@{share}"), case(share));
     let figure = cold(&[named("30%"), named("60%")]).unwrap();
-    for words in ["conditio…m_copy:cpu0@30%", "conditio…m_copy:cpu0@60%"] {
+    for words in [">mem_copy:cpu0@30%<", ">mem_copy:cpu0@60%<"] {
         assert!(figure.svg.contains(words), "no {words}");
     }
 }

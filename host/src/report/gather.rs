@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::data::Trials;
+use super::lanes;
 use super::loads::{self, Load};
 use super::pass::{self, Inside};
 use crate::figure::phases::Phases;
 use crate::figure::steps::Step;
 use crate::figure::sweep::Point;
-use crate::figure::timeline::Lane;
 use crate::figure::{self, Figure, Labelled};
 use crate::findings::Level;
 use crate::plan::schedule::Order;
@@ -164,7 +164,7 @@ fn drawn(
     }
     let repeats = view.counting().count();
     let lanes = match view.counting().next() {
-        Some(first) => lanes(source, first)?,
+        Some(first) => lanes::of(source, first)?,
         None => Vec::new(),
     };
     let spread = summary.latency.as_ref().and_then(|latency| {
@@ -202,51 +202,6 @@ fn inside(source: &Source, view: &CaseView) -> Result<Inside, SourceError> {
         pass::look(source, repeat, &mut inside)?;
     }
     Ok(inside)
-}
-
-/// Telemetry that is drawn below trials, what is told first by those that explain most.
-const LANES: [&str; 5] = [".temp", ".freq", ".busy", ".load", ".power"];
-/// Lanes of one figure.
-const MOST_LANES: usize = 4;
-
-/// A few channels of one repeat, of each kind the one that moved most.
-fn lanes(source: &Source, repeat: &RepeatView) -> Result<Vec<Lane>, SourceError> {
-    let begin = repeat.trials.window.map_or(0, |window| window.start_ns);
-    let mut lanes = Vec::new();
-    for kind in LANES {
-        let mut best: Option<(f64, Lane)> = None;
-        let of_kind = repeat
-            .row
-            .channels
-            .iter()
-            .filter(|c| c.name.ends_with(kind));
-        for channel in of_kind {
-            let samples = source.samples(&repeat.row, channel.id)?;
-            let points = samples.at_ns.iter().zip(samples.value).zip(samples.quality);
-            // What was not read well is left out; a gap is no zero.
-            let good = points.filter(|(_, quality)| *quality == 0);
-            let points: Vec<(f64, f64)> = good
-                .map(|((at, value), _)| ((at - begin) as f64 / 1e9, value as f64))
-                .collect();
-            let moved = spread(&points);
-            if best.as_ref().is_none_or(|(most, _)| moved > *most) {
-                let lane = Lane {
-                    name: channel.name.clone(),
-                    unit: channel.unit.clone(),
-                    points,
-                };
-                best = Some((moved, lane));
-            }
-        }
-        lanes.extend(best.map(|(_, lane)| lane));
-    }
-    lanes.truncate(MOST_LANES);
-    Ok(lanes)
-}
-
-fn spread(points: &[(f64, f64)]) -> f64 {
-    let values = || points.iter().map(|(_, value)| *value);
-    values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min)
 }
 
 /// Figures that set the cases of a run side by side.

@@ -95,17 +95,12 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
             .iter()
             .map(|curve| sentence(&stress::of_curve(curve))),
     );
-    lines.extend(experiment.recovery.as_ref().map(|recovery| {
-        let verdict = match recovery.recovered {
-            true => "the board came back to what it was",
-            false => "the board is not what it was: it drifted, or is still hot",
-        };
-        format!(
-            "Idle again at the end: p50 × {} of before ({} repeats): {verdict}.",
-            units::figure(recovery.ratio),
-            recovery.repeats
-        )
-    }));
+    lines.extend(
+        experiment
+            .recovery
+            .as_ref()
+            .map(|recovery| format!("Idle again at the end: {}.", stress::of_recovery(recovery))),
+    );
     let lines: Vec<String> = lines
         .iter()
         .map(|line| format!("<li>{}</li>", escape(line)))

@@ -7,6 +7,7 @@ mod compared;
 mod data;
 mod gather;
 mod glance;
+mod lanes;
 mod loads;
 mod page;
 mod pass;

@@ -86,8 +86,9 @@ pub const VIEWS: &[View] = &[
     },
     View {
         name: "findings",
-        about: "One row a finding that was stored with a run. Those that are worked out from trials are \
-                in `summary`.",
+        about: "One row a finding. Those that are worked out from trials are there for the runs that `--run` \
+                names (the\nnewest without it) when a question names the view; of other runs only those that were \
+                stored.",
         columns: &[
             ("run", "the run"),
             ("case_key", "the case; null for the run as a whole"),
@@ -97,7 +98,9 @@ pub const VIEWS: &[View] = &[
         ],
         sql: "SELECT f.run_id, f.case_key, json_extract(f.body, '$.code'),
                   json_extract(f.body, '$.level'), json_extract(f.body, '$.text')
-              FROM main.findings f",
+              FROM main.findings f
+              WHERE f.case_key IS NULL OR f.run_id NOT IN (SELECT run FROM temp.told)
+              UNION ALL SELECT run, case_key, code, level, text FROM temp.told",
     },
 ];
 
@@ -130,11 +133,23 @@ pub enum Cell {
 /// A figure to ask for: run, case, field, and its value as JSON.
 pub type Figure = (String, String, &'static str, serde_json::Value);
 
+/// A finding to ask for: run, case, code, level and text.
+pub type Told = (String, String, &'static str, &'static str, String);
+
+/// What is worked out from trials, for the questions that want it.
+#[derive(Debug, Clone, Default)]
+pub struct WorkedOut {
+    /// What the table `figures` holds.
+    pub figures: Vec<Figure>,
+    /// Findings of cases; for their runs they stand in for the stored ones, which are among them.
+    pub findings: Vec<Told>,
+}
+
 impl Store {
-    /// Answers one SELECT; `figures` are what the table of that name holds.
-    pub fn query(&self, question: &str, figures: &[Figure]) -> Result<Answer> {
+    /// Answers one SELECT, over what is stored and what was worked out beside it.
+    pub fn query(&self, question: &str, beside: &WorkedOut) -> Result<Answer> {
         let explain = self.explain("answer a question");
-        prepare(&self.sql, figures).map_err(&explain)?;
+        prepare(&self.sql, beside).map_err(&explain)?;
         let asked = |why: String| StoreError::Question(why);
         let words = question.trim_start().to_ascii_lowercase();
         if !["select", "with", "values"]
@@ -165,8 +180,12 @@ impl Store {
 }
 
 /// Makes the views in a room of their own beside the store's file, and forbids writing.
-fn prepare(sql: &Connection, figures: &[Figure]) -> rusqlite::Result<()> {
-    sql.execute_batch("PRAGMA query_only = OFF; PRAGMA temp_store = MEMORY;")?;
+fn prepare(sql: &Connection, beside: &WorkedOut) -> rusqlite::Result<()> {
+    sql.execute_batch(
+        "PRAGMA query_only = OFF; PRAGMA temp_store = MEMORY;
+         DROP TABLE IF EXISTS temp.told;
+         CREATE TEMP TABLE told (run TEXT, case_key TEXT, code TEXT, level TEXT, text TEXT);",
+    )?;
     for view in VIEWS {
         let names: Vec<&str> = view.columns.iter().map(|(name, _)| *name).collect();
         sql.execute_batch(&format!(
@@ -181,8 +200,12 @@ fn prepare(sql: &Connection, figures: &[Figure]) -> rusqlite::Result<()> {
          CREATE TEMP TABLE figures (run TEXT, case_key TEXT, field TEXT, value);",
     )?;
     let mut insert = sql.prepare("INSERT INTO temp.figures VALUES ($1, $2, $3, $4)")?;
-    for (run, case, field, value) in figures {
+    for (run, case, field, value) in &beside.figures {
         insert.execute(params![run, case, field, stored(value)])?;
+    }
+    let mut insert = sql.prepare("INSERT INTO temp.told VALUES ($1, $2, $3, $4, $5)")?;
+    for (run, case, code, level, text) in &beside.findings {
+        insert.execute(params![run, case, code, level, text])?;
     }
     sql.execute_batch("PRAGMA query_only = ON;")
 }
@@ -245,8 +268,8 @@ const HEAD: &str = "\
 <!-- Generated from host/src/store/query.rs by `EDGEDYNO_REWRITE=1 cargo test -p edgedyno`. -->
 
 `edgedyno query \"select ...\"` answers one SELECT over the views below, as a table, with `--csv` or with
-`--json`. It reads and never writes. The store is an SQLite file; its tables can be read by any tool, and may
-change with any version. These views stay.
+`--json`. [Its page](commands/query.md#example) shows answers. It reads and never writes. The store is an SQLite
+file; its tables can be read by any tool, and may change with any version. These views stay.
 
 ```text
 edgedyno query \"select run, command, tags from runs where status = 'complete'\"
@@ -263,7 +286,8 @@ mod tests {
     use crate::summary::tests::hand_worked;
 
     fn ask(store: &Store, question: &str) -> Vec<Vec<Cell>> {
-        store.query(question, &[]).unwrap().rows
+        let nothing = WorkedOut::default();
+        store.query(question, &nothing).unwrap().rows
     }
 
     #[test]
@@ -271,7 +295,10 @@ mod tests {
         let (_dir, store) = hand_worked();
         for view in VIEWS {
             let answer = store
-                .query(&format!("select * from {}", view.name), &[])
+                .query(
+                    &format!("select * from {}", view.name),
+                    &WorkedOut::default(),
+                )
                 .unwrap();
             let names: Vec<&str> = view.columns.iter().map(|(name, _)| *name).collect();
             assert_eq!(answer.columns, names);
@@ -304,9 +331,30 @@ mod tests {
                 serde_json::Value::Null,
             ),
         ];
-        let answer = store.query("select value from figures order by field desc", &figures);
+        let beside = WorkedOut {
+            figures: figures.into(),
+            ..WorkedOut::default()
+        };
+        let answer = store.query("select value from figures order by field desc", &beside);
         let rows = answer.unwrap().rows;
         assert_eq!(rows, [[Cell::Real(1.5)], [Cell::Null]]);
+    }
+
+    #[test]
+    fn findings_that_were_worked_out_stand_beside_the_stored_ones() {
+        let (_dir, store) = hand_worked();
+        let told = |code| {
+            let text = "it happened".to_owned();
+            ("a".to_owned(), CASE.to_string(), code, "note", text)
+        };
+        let beside = WorkedOut {
+            findings: vec![told("outliers"), told("bimodal")],
+            ..WorkedOut::default()
+        };
+        let answer = store.query("select code from findings order by code", &beside);
+        let codes = ["bimodal", "outliers"].map(|code| vec![Cell::Text(code.into())]);
+        assert_eq!(answer.unwrap().rows, codes);
+        assert!(ask(&store, "select code from findings").is_empty());
     }
 
     #[test]
@@ -323,7 +371,7 @@ mod tests {
             "",
             "selec 1",
         ] {
-            let refused = store.query(wrong, &[]);
+            let refused = store.query(wrong, &WorkedOut::default());
             assert!(
                 matches!(refused, Err(StoreError::Question(_))),
                 "{wrong}: {refused:?}"

@@ -5,6 +5,7 @@
 mod digest;
 mod moment;
 mod peaks;
+pub(crate) mod series;
 
 #[cfg(test)]
 pub(crate) use digest::tests;

@@ -4,7 +4,8 @@
 use super::trials::Far;
 use super::{Content, Track};
 use crate::stats::quantile;
-use crate::store::rows::{ChannelRow, KindRow, SamplesRow};
+use crate::store::rows::{ChannelRow, SamplesRow};
+use crate::telemetry::series::{Series, series};
 use crate::ui::units;
 
 /// Samples this far around a trial tell of it: one period of the normal tier and a half.
@@ -12,44 +13,14 @@ const AROUND_NS: i64 = 150_000_000;
 
 /// The samples of a channel that were read well; none where fewer than one was.
 pub(super) fn track(channel: &ChannelRow, samples: &SamplesRow) -> Option<Track> {
-    // What was not read well is left out; a gap is no zero.
-    let good = samples
-        .at_ns
-        .iter()
-        .zip(&samples.value)
-        .zip(&samples.quality);
-    let good = good.filter(|(_, quality)| **quality == 0);
-    let read: Vec<(i64, i64)> = good.map(|((at, value), _)| (*at, *value)).collect();
-    let (unit, points) = match channel.kind {
-        KindRow::Counter => grown(&channel.unit, &read),
-        _ => (
-            channel.unit.clone(),
-            read.iter()
-                .map(|(at, value)| (*at, *value as f64))
-                .collect(),
-        ),
-    };
+    let Series { unit, readings } = series(channel, samples);
+    // A value of a counter holds from the first of its two reads on.
+    let points: Vec<(i64, f64)> = readings.iter().map(|r| (r.from_ns, r.value)).collect();
     (!points.is_empty()).then(|| Track {
         name: channel.name.clone(),
         shelf: Some(shelf(&channel.name)),
         content: Content::Counter { unit, points },
     })
-}
-
-/// What a counter grew in a second between two reads, from the first of them on: time as a share of it.
-fn grown(unit: &str, read: &[(i64, i64)]) -> (String, Vec<(i64, f64)>) {
-    let (unit, scale) = match unit {
-        "ns" => ("%".to_owned(), 100.0 / 1e9),
-        "microjoule" => ("microwatt".to_owned(), 1.0),
-        unit => (format!("{unit}/s"), 1.0),
-    };
-    let points = read.windows(2).filter_map(|pair| {
-        let [(from, a), (to, b)] = [pair[0], pair[1]];
-        // One that falls began anew: what it grew meanwhile is not known.
-        let is_sound = to > from && b >= a;
-        is_sound.then(|| (from, (b - a) as f64 / (to - from) as f64 * 1e9 * scale))
-    });
-    (unit, points.collect())
 }
 
 /// The part of the board that a channel is about: `cpu 3`, or the first part of its name.

@@ -23,3 +23,4 @@ pub mod telemetry;
 pub mod top;
 pub mod units;
 pub mod windows;
+pub(crate) mod wrap;

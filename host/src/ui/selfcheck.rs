@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::compare::label::wrapped;
 use super::table::{Table, WIDTH};
 use super::units;
+use super::wrap::wrapped;
 use crate::compare::report::Comparison;
 use crate::selfcheck::{Detours, MOST_PERTURBATION, Perturbation, Promise, Sight, Timer};
 

@@ -6,12 +6,12 @@ use crate::contention::knee::Slope;
 use crate::contention::ladder::Ladder;
 use crate::contention::levels::{Curve, Slo};
 use crate::contention::read::Found;
-use crate::contention::report::{DEVICE, Experiment, METRICS, Point};
+use crate::contention::report::{DEVICE, Experiment, METRICS, Point, Recovery};
 use crate::summary::CaseSummary;
 
 use super::cases;
 use super::table::Table;
-use super::units::{UNKNOWN, figure, percent};
+use super::units::{UNKNOWN, figure, percent, things};
 
 /// Columns of the figure between its margins.
 const WIDTH: usize = 48;
@@ -76,14 +76,9 @@ fn of_experiment(experiment: &Experiment) -> String {
         )]);
     }
     if let Some(recovery) = &experiment.recovery {
-        let verdict = match recovery.recovered {
-            true => "the board came back to what it was",
-            false => "the board is NOT what it was: it drifted, or is still hot",
-        };
         out.extend([format!(
-            "idle again at the end: p50 × {} of before ({} repeats): {verdict}\n",
-            figure(recovery.ratio),
-            recovery.repeats
+            "idle again at the end: {}\n",
+            of_recovery(recovery)
         )]);
     }
     out.push_str(&marks(&experiment.points));
@@ -199,6 +194,31 @@ fn efficiency(point: &Point) -> String {
 
 fn gbps(point: &Point) -> String {
     figure(point.x_bps.map(|bps| bps / 1e9))
+}
+
+/// How far p50 at the end may surely be from before for the board to be called the same: what two runs must
+/// differ by to be told apart.
+const SAME: f64 = 0.03;
+
+/// Whether the board at the end was that of the experiment.
+pub(crate) fn of_recovery(recovery: &Recovery) -> String {
+    let verdict = match (recovery.recovered, recovery.ci95) {
+        (false, _) => "the board is NOT what it was: it drifted, or is still hot".to_owned(),
+        (true, None) => "too few repeats to tell whether it is the same".to_owned(),
+        (true, Some((low, high))) if 1.0 - SAME <= low && high <= 1.0 + SAME => {
+            "the board is what it was".to_owned()
+        }
+        (true, Some((low, high))) => format!(
+            "no change is shown, but one to × {} or × {} is not ruled out",
+            figure(low),
+            figure(high)
+        ),
+    };
+    format!(
+        "p50 × {} of before ({}): {verdict}",
+        figure(recovery.ratio),
+        things(recovery.repeats as u64, "repeat")
+    )
 }
 
 /// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio.
@@ -476,5 +496,26 @@ mod tests {
         };
         assert_eq!(of_ratio(Some(&ratio)), "1.1 ±10 %");
         assert_eq!(of_ratio(None), UNKNOWN);
+    }
+
+    #[test]
+    fn a_board_is_called_the_same_only_where_the_interval_says_so() {
+        let of = |recovered, ci95| {
+            of_recovery(&Recovery {
+                ratio: 1.01,
+                ci95,
+                repeats: 3,
+                recovered,
+            })
+        };
+        let same = of(true, Some((0.995, 1.025)));
+        assert_eq!(
+            same,
+            "p50 × 1.01 of before (3 repeats): the board is what it was"
+        );
+        let wide = of(true, Some((0.5, 2.0)));
+        assert!(wide.contains("× 0.5 or × 2 is not ruled out"), "{wide}");
+        assert!(of(true, None).contains("too few repeats"));
+        assert!(of(false, Some((1.005, 1.015))).contains("NOT"));
     }
 }

@@ -2,9 +2,9 @@
 
 use edgedyno_shared::order::Pass;
 
-use super::compare::label::wrapped;
 use super::table::{Table, WIDTH};
 use super::units::{self, UNKNOWN};
+use super::wrap::wrapped;
 use crate::plan::axes::cpu_list;
 use crate::stats::bound::MISS;
 use crate::stats::interval::IntervalKind;

@@ -10,7 +10,8 @@ use super::units::UNKNOWN;
 /// Widest table, in terminal columns.
 pub const WIDTH: u16 = 100;
 
-/// Room that a text column keeps before figures may wrap.
+/// Room that a text column keeps before figures may wrap, and the longest word kept whole where there is no
+/// room for longer ones.
 const NARROWEST_TEXT: u16 = 12;
 /// Blanks that a column adds to its contents.
 const PADDING: u16 = 2;
@@ -72,18 +73,21 @@ impl Table {
 
     /// The table as lines without trailing blanks, and no newline at the end.
     pub fn render(&self) -> String {
-        let text = self.laid_out(true);
-        // With a boundary below its words, a column of text can push the last one out.
-        match text
-            .lines()
-            .all(|line| line.chars().count() <= usize::from(WIDTH))
-        {
-            true => text,
-            false => self.laid_out(false),
-        }
+        let fits = |text: &String| {
+            let mut lines = text.lines();
+            lines.all(|line| line.chars().count() <= usize::from(WIDTH))
+        };
+        // Whole words where they have room, else the short ones, else whatever fits. Even with room a
+        // column of text that has a boundary can push the last one out.
+        [WIDTH, NARROWEST_TEXT]
+            .into_iter()
+            .filter(|longest| self.has_room_for_words(*longest))
+            .map(|longest| self.laid_out(Some(longest)))
+            .find(fits)
+            .unwrap_or_else(|| self.laid_out(None))
     }
 
-    fn laid_out(&self, keep_figures: bool) -> String {
+    fn plain(&self) -> comfy_table::Table {
         let mut table = comfy_table::Table::new();
         table
             .load_style(STYLE)
@@ -91,25 +95,29 @@ impl Table {
             .set_width(WIDTH)
             .set_header(&self.titles)
             .add_rows(&self.rows);
-        let keep_figures =
-            keep_figures && self.has_room_for_text(&table.column_max_content_widths());
+        table
+    }
+
+    /// With figures on one line and words of up to so many characters in one piece, or with neither.
+    fn laid_out(&self, longest: Option<u16>) -> String {
+        let mut table = self.plain();
         let last = self.kinds.len().saturating_sub(1);
         for (i, (column, kind)) in table.column_iter_mut().zip(&self.kinds).enumerate() {
             let padding = (u16::from(i > 0), u16::from(i < last));
             column.set_padding(padding);
-            match kind {
-                Kind::Figure => {
-                    column.set_cell_alignment(CellAlignment::Right);
-                    if keep_figures {
-                        column.set_constraint(ColumnConstraint::ContentWidth);
-                    }
+            if *kind == Kind::Figure {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            match (kind, longest) {
+                (Kind::Figure, Some(_)) => {
+                    column.set_constraint(ColumnConstraint::ContentWidth);
                 }
-                Kind::Text if keep_figures => {
-                    // A short name in two pieces is two names.
-                    let word = self.longest_word(i).min(NARROWEST_TEXT) + padding.0 + padding.1;
+                (Kind::Text, Some(longest)) => {
+                    // A name in two pieces is two names.
+                    let word = self.longest_word(i).min(longest) + padding.0 + padding.1;
                     column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(word)));
                 }
-                Kind::Text => {}
+                (_, None) => {}
             }
         }
         table.trim_fmt()
@@ -126,16 +134,18 @@ impl Table {
             .unwrap_or(0)
     }
 
-    /// Whether unwrapped figures leave each text column room to wrap in.
-    fn has_room_for_text(&self, widths: &[u16]) -> bool {
-        let needed = self
-            .kinds
-            .iter()
-            .zip(widths)
-            .map(|(kind, &width)| match kind {
-                Kind::Text => width.min(NARROWEST_TEXT) + PADDING,
-                Kind::Figure => width.saturating_add(PADDING),
-            });
+    /// Whether unwrapped figures leave each text column room to wrap in, its words of up to so many
+    /// characters whole.
+    fn has_room_for_words(&self, longest: u16) -> bool {
+        let widths = self.plain().column_max_content_widths();
+        let columns = self.kinds.iter().zip(widths).enumerate();
+        let needed = columns.map(|(i, (kind, width))| match kind {
+            Kind::Text => {
+                let words = self.longest_word(i).min(longest);
+                words.max(width.min(NARROWEST_TEXT)) + PADDING
+            }
+            Kind::Figure => width.saturating_add(PADDING),
+        });
         needed.fold(0, u16::saturating_add) <= WIDTH
     }
 }
@@ -215,6 +225,38 @@ mod tests {
         let mut table = Table::new().text("model");
         table.row(["evil\u{1b}[2J.onnx"]);
         assert!(!table.render().contains('\u{1b}'));
+    }
+
+    /// 10 + 20 + 3 x 9 + 14 + 15 and 3 blanks between columns are 104; without ten of the second it is 94.
+    #[test]
+    fn where_it_is_narrow_a_column_with_blanks_wraps_and_names_stay_whole() {
+        let mut table = Table::new()
+            .text("run")
+            .text("created")
+            .figure("a")
+            .figure("b")
+            .figure("c")
+            .text("tags")
+            .text("from");
+        let figure = "1 234 567";
+        table.row([
+            "a477vs4tyc",
+            "2026-11-30 14:30:12Z",
+            figure,
+            figure,
+            figure,
+            "before-upgrade",
+            "runtimes.tar.gz",
+        ]);
+        let text = table.render();
+        for word in [
+            "2026-11-30",
+            "14:30:12Z",
+            "before-upgrade",
+            "runtimes.tar.gz",
+        ] {
+            assert!(text.contains(word), "no {word} in\n{text}");
+        }
     }
 
     #[test]

@@ -50,8 +50,9 @@ pub fn text(variants: &[Variant]) -> String {
 fn comparison(variants: &[Variant]) -> String {
     let mut table = Table::new().text("");
     for variant in variants {
-        // Values stand on lines of their own where there is no room for the whole name.
-        table = table.figure(&variant.name.replace('=', "= "));
+        // Where there is no room for the whole name it breaks between axes, and before their values.
+        let name = variant.name.replace('=', "= ").replace(',', ", ");
+        table = table.figure(&name);
     }
     for (title, pick) in ROWS {
         let cells = variants

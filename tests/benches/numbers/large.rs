@@ -12,28 +12,48 @@ use crate::ingest::{begin, header, payloads};
 const CASE: Sha256 = Sha256([2; 32]);
 const TRIALS: u32 = 200_000;
 
+/// A run of one case with ten million trials.
+pub(crate) struct Large {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) trials: u32,
+}
+
+impl Large {
+    pub(crate) fn make(effort: Effort) -> Result<Self> {
+        let sandbox = Sandbox::new();
+        let repeats = effort.choose(5, 50);
+        let mut store = Store::open_writing(&sandbox.store())?;
+        begin(&store, "bench", &[CASE])?;
+        let payloads = payloads(TRIALS)?;
+        for repeat in 0..repeats {
+            let header = header(&store, "bench", CASE, repeat)?;
+            let mut segment = store.segment(&header)?;
+            payloads
+                .iter()
+                .try_for_each(|payload| segment.record(payload).map(drop))?;
+            segment.commit()?;
+        }
+        Ok(Self {
+            sandbox,
+            trials: repeats * TRIALS,
+        })
+    }
+
+    /// Seconds from start to end of a command, and the megabytes it takes, again and again.
+    pub(crate) fn run(&self, effort: Effort, line: &[&str]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (mut seconds, mut megabytes) = (Vec::new(), Vec::new());
+        for _ in 0..effort.choose(2, 10) {
+            seconds.push(self.sandbox.edgedyno(line).ok().elapsed.as_secs_f64());
+            megabytes.push(peak(&self.sandbox, line)?);
+        }
+        Ok((seconds, megabytes))
+    }
+}
+
 pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
-    let sandbox = Sandbox::new();
-    let repeats = effort.choose(5, 50);
-    let mut store = Store::open_writing(&sandbox.store())?;
-    begin(&store, "bench", &[CASE])?;
-    let payloads = payloads(TRIALS)?;
-    for repeat in 0..repeats {
-        let header = header(&store, "bench", CASE, repeat)?;
-        let mut segment = store.segment(&header)?;
-        payloads
-            .iter()
-            .try_for_each(|payload| segment.record(payload).map(drop))?;
-        segment.commit()?;
-    }
-    drop(store);
-    let (mut seconds, mut megabytes) = (Vec::new(), Vec::new());
-    for _ in 0..effort.choose(2, 10) {
-        let line = ["summary", "last", "--json", "--force"];
-        seconds.push(sandbox.edgedyno(line).ok().elapsed.as_secs_f64());
-        megabytes.push(peak(&sandbox, &line)?);
-    }
-    let what = format!("`edgedyno summary` of {} stored trials", repeats * TRIALS);
+    let large = Large::make(effort)?;
+    let (seconds, megabytes) = large.run(effort, &["summary", "last", "--json", "--force"])?;
+    let what = format!("`edgedyno summary` of {} stored trials", large.trials);
     Ok(vec![
         figure("large", format!("{what}, start to end"), "s", seconds, 2.0),
         figure(
@@ -46,7 +66,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
     ])
 }
 
-fn figure(
+pub(crate) fn figure(
     name: &'static str,
     what: String,
     unit: &'static str,

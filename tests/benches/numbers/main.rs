@@ -12,6 +12,7 @@ mod large;
 mod link;
 mod measured;
 mod period;
+mod report;
 mod sampler;
 mod size;
 mod summary;
@@ -44,7 +45,7 @@ struct Bench {
     measure: fn(Effort) -> Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 18] = [
+const BENCHES: [Bench; 19] = [
     Bench {
         name: "loop",
         summary: "period of the timed loop with the null backend, beside two clock reads",
@@ -89,6 +90,11 @@ const BENCHES: [Bench; 18] = [
         name: "large",
         summary: "time and memory for the summary of ten million stored trials",
         measure: large::measure,
+    },
+    Bench {
+        name: "report",
+        summary: "time, memory and size for the report of ten million stored trials",
+        measure: report::measure,
     },
     Bench {
         name: "compare",

@@ -22,8 +22,8 @@ examples:
   edgedyno compare --baseline bench/baseline.json --fail-over 3% --confirm
   edgedyno compare before last --rerun --repeat 10
 
-A is what it was, B what it is now: slower means that B is slower than A. docs/statistics.md explains
-each verdict.";
+A is what it was, B what it is now: slower means that B is slower than A.
+docs/statistics.md explains each verdict.";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]

@@ -3,15 +3,13 @@
 use super::{label, notes};
 use crate::compare::report::Comparison;
 use crate::ui::table::{Table, WIDTH};
+use crate::ui::wrap::wrapped;
 
 pub fn table(comparison: &Comparison) -> String {
     let mut parts = vec![cells(comparison)];
     let lines = notes::all(comparison);
     let width = usize::from(WIDTH);
-    let lines: Vec<String> = lines
-        .iter()
-        .map(|line| label::wrapped(line, width, 2))
-        .collect();
+    let lines: Vec<String> = lines.iter().map(|line| wrapped(line, width, 2)).collect();
     parts.push(lines.join("\n"));
     parts.join("\n\n")
 }
