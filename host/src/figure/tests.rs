@@ -126,7 +126,7 @@ fn a_distribution_marks_percentiles_and_their_bounds() {
         "{}",
         figure.about
     );
-    assert_eq!(figure.name, "latency-threads-2----");
+    assert_eq!(figure.name, "latency-threads-2");
 }
 
 #[test]
