@@ -24,19 +24,23 @@ impl Compared {
 
     pub fn of(comparison: &Comparison) -> Self {
         let labels = label::pairs(comparison);
-        let title = format!("{} against {}", comparison.b.name, comparison.a.name);
-        let mut table = Table::new(format!(
-            "B is {}, A is {}",
-            comparison.b.name, comparison.a.name
-        ))
-        .column("case")
-        .column("metric")
-        .figures("A")
-        .figures("B")
-        .figures("change")
-        .figures("interval")
-        .column("verdict")
-        .figures("repeats");
+        let (a, b) = (&comparison.a.name, &comparison.b.name);
+        let (title, caption) = match a == b {
+            true => (
+                format!("Cases of {a} against each other"),
+                format!("A and B are cases of {a}"),
+            ),
+            false => (format!("{b} against {a}"), format!("B is {b}, A is {a}")),
+        };
+        let mut table = Table::new(caption)
+            .column("case")
+            .column("metric")
+            .figures("A")
+            .figures("B")
+            .figures("change")
+            .figures("interval")
+            .column("verdict")
+            .figures("repeats");
         let mut rows = Vec::new();
         for cell in &comparison.cells {
             let (pair, metric) = (&comparison.pairs[cell.pair], cell.metric);
