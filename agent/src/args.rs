@@ -9,6 +9,7 @@ use edgedyno_shared::link::role::Role;
 
 use crate::daemon::access::KnownHost;
 use crate::daemon::network::PORT;
+use crate::daemon::serve::LOCK_WORD;
 use crate::sensor::Kind;
 
 /// What the agent is started for.
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Pair(Role),
     /// Lets the host with that key in; for a host that came by ssh.
     Admit(KnownHost),
+    /// From now on this program serves here, in the place of another build.
+    TakeOver,
     /// Prints the hash of this program's file.
     SelfHash,
     /// Started by the daemon only.
@@ -81,6 +84,8 @@ usage: edgedyno-agent serve                      run until retired, for a servic
                                                  what `edgedyno board add` does by ssh
        edgedyno-agent serve --on-demand [WHO]    run until idle; WHO is local (5 s) or relay (10 min)
        edgedyno-agent serve --stdio              join stdin and stdout to the daemon, starting it if needed
+       edgedyno-agent take-over                  serve here from now on, in the place of another build, which ends
+                                                 its running repeat first: what `edgedyno board update` does
        edgedyno-agent version                    name version and build
 
 example: ssh board edgedyno-agent serve --stdio
@@ -111,6 +116,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
             .map(Command::Pair)
             .map_err(|why| BadArgument(format!("{why}"))),
         ["admit", role, key, name @ ..] => admit(role, key, name).map(Command::Admit),
+        ["take-over"] => Ok(Command::TakeOver),
         ["self-hash"] => Ok(Command::SelfHash),
         ["serve", "--stdio"] => Ok(Command::Serve(Serve::Relay)),
         ["serve", "--on-demand"] | ["serve", "--on-demand", "local"] => {
@@ -124,6 +130,20 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Ba
         ["sensor", kind, "--root", root] => sensor(kind, root),
         [first, ..] => Err(unknown(first)),
     }
+}
+
+/// Takes a lock that is handed on off the words.
+pub(crate) fn split_lock(mut words: Vec<OsString>) -> (Vec<OsString>, Option<RawFd>) {
+    let lock = match words.as_slice() {
+        [first, .., word, number] if first == "serve" && word == LOCK_WORD => {
+            number.to_str().and_then(|number| number.parse().ok())
+        }
+        _ => None,
+    };
+    if lock.is_some() {
+        words.truncate(words.len() - 2);
+    }
+    (words, lock)
 }
 
 fn admit(role: &str, key: &str, name: &[&str]) -> Result<KnownHost, BadArgument> {
@@ -301,5 +321,19 @@ mod tests {
         ] {
             assert!(read(line).unwrap_err().to_string().contains(word), "{line}");
         }
+    }
+
+    #[test]
+    fn a_lock_that_is_handed_on_is_no_word_of_the_command() {
+        let split = |line: &str| {
+            let (words, lock) = split_lock(line.split_whitespace().map(OsString::from).collect());
+            let words: Vec<String> = words.into_iter().map(|w| w.into_string().unwrap()).collect();
+            (words.join(" "), lock)
+        };
+        let listening = "serve --listen 10.0.0.1";
+        assert_eq!(split(&format!("{listening} --lock 7")), (listening.into(), Some(7)));
+        assert_eq!(split("serve --lock 7"), ("serve".into(), Some(7)));
+        assert_eq!(split(listening), (listening.into(), None));
+        assert_eq!(split("serve --lock x"), ("serve --lock x".into(), None));
     }
 }

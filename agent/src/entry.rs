@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -16,8 +17,9 @@ use tracing::subscriber::set_global_default;
 
 use crate::args::{self, Command, HELP, Listen, Serve};
 use crate::daemon::access::{Access, KnownHost};
-use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError};
-use crate::daemon::{ask, identity, relay, run_as};
+use crate::daemon::program::{self, Tenure};
+use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError, Terms};
+use crate::daemon::{ask, identity, relay, run_as, take_over};
 use crate::disk;
 use crate::privileged::client::Helper;
 use crate::privileged::helper;
@@ -34,7 +36,8 @@ const LOG_BYTES: u64 = 1 << 20;
 
 /// Runs the agent. `leading` are the words that bring a program of ours here again.
 pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> ExitCode {
-    let command = match args::parse(words) {
+    let (words, lock) = args::split_lock(words.collect());
+    let command = match args::parse(words.iter().cloned()) {
         Ok(command) => command,
         Err(why) => {
             say(&format!("error: {why}\nhint: edgedyno-agent help\n"));
@@ -70,7 +73,8 @@ pub fn run(leading: Vec<OsString>, words: impl Iterator<Item = OsString>) -> Exi
         }
         Command::Priv { control, user } => help(control, user),
         Command::Sensor { kind, root } => return sensor::run(kind, root),
-        Command::Serve(how) => serve(&how, leading),
+        Command::Serve(how) => serve(&how, leading, words, lock),
+        Command::TakeOver => take_over(),
         Command::Pair(role) => pair(role),
         Command::Admit(host) => admit(&host),
         Command::SelfHash => self_hash(),
@@ -146,7 +150,19 @@ fn self_hash() -> io::Result<()> {
     io::stdout().write_all(format!("{hex}\n").as_bytes())
 }
 
-fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {
+/// Says who serves now, in a word.
+fn take_over() -> io::Result<()> {
+    let served = take_over::run(&folders()?)?;
+    io::stdout().write_all(format!("{}\n", served.name()).as_bytes())
+}
+
+fn serve(
+    how: &Serve,
+    leading: Vec<OsString>,
+    words: Vec<OsString>,
+    lock: Option<RawFd>,
+) -> io::Result<()> {
+    let lock = lock.map(inherited_fd).transpose()?;
     let exec = SelfExec::new(leading)?;
     if let Serve::Service(listen) = how {
         become_user(listen, &exec)?;
@@ -169,7 +185,7 @@ fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {
     if patience.is_some() {
         // An emulator keeps descriptors of its own among ours.
         if exec.prefix.is_empty() {
-            forget_descriptors();
+            forget_descriptors(lock.as_ref());
         }
         // Fails where this process leads a session already, which is what is wanted.
         let _ = nix::unistd::setsid();
@@ -180,7 +196,23 @@ fn serve(how: &Serve, leading: Vec<OsString>) -> io::Result<()> {
         _ => (None, None),
     };
     let helper = helper.map(Helper::inherited).transpose()?;
-    serve::run(folders, exec, patience, address, helper).map_err(|why| {
+    let tenure = match how {
+        Serve::OnDemandRelay => Tenure::OfRelay,
+        // The helper stays of the build that root started.
+        Serve::Service(_) if helper.is_none() => Tenure::OfService {
+            at_start: program::named(&folders.state),
+        },
+        _ => Tenure::Fixed,
+    };
+    let terms = Terms {
+        patience,
+        address,
+        helper,
+        tenure,
+        lock,
+        words,
+    };
+    serve::run(folders, exec, terms).map_err(|why| {
         let hint = why.hint().map(|hint| format!("\nhint: {hint}"));
         let kind = match why {
             StartError::Taken { .. } => io::ErrorKind::AddrInUse,
@@ -210,16 +242,17 @@ fn become_user(listen: &Listen, exec: &SelfExec) -> io::Result<()> {
     }
 }
 
-/// Closes what the command that started this daemon had open: a pipe kept by a daemon would never end for
-/// whoever reads it. Nothing of this process is open yet but its standard streams.
-fn forget_descriptors() {
+/// Closes what the command that started this daemon had open, but for what was meant for it: a pipe kept by a
+/// daemon would never end for whoever reads it. Nothing of this process is open yet but its standard streams.
+fn forget_descriptors(kept: Option<&OwnedFd>) {
+    let kept = kept.map(AsRawFd::as_raw_fd);
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return;
     };
     let numbers: Vec<i32> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|number| *number > 2)
+        .filter(|number| *number > 2 && Some(*number) != kept)
         .collect();
     for number in numbers {
         // One of them was the listing itself, and is closed by now.

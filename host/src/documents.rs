@@ -3,7 +3,6 @@
 //! Each names its form in `document`; `docs/schema/` describes them and tests hold them to it.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use edgedyno_shared::device::{DeviceInfo, Fact};
@@ -14,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::board::known::KnownBoard;
-use crate::board::ssh::deploy::Deployed;
-use crate::board::ssh::probe::{Libc, Probe};
+use crate::board::setup::Ready;
+use crate::board::ssh::probe::Libc;
 use crate::bundle::{Bundled, Taken};
 use crate::cmd::top::Seen;
 use crate::doctor::Report;
@@ -330,14 +329,16 @@ fn known_board(name: &str, board: &KnownBoard) -> Value {
 }
 
 /// `board add --json`, `board update --json`.
-pub fn board_ready(
-    name: &str,
-    board: &KnownBoard,
-    probe: &Probe,
-    deployed: &Deployed,
-    network: Option<&std::result::Result<SocketAddr, String>>,
-    device: &DeviceInfo,
-) -> Value {
+pub fn board_ready(name: &str, ready: &Ready) -> Value {
+    let Ready {
+        board,
+        probe,
+        deployed,
+        network,
+        device,
+        serving,
+        makes_way: _,
+    } = ready;
     let (address, why) = match network {
         None => (None, None),
         Some(Ok(address)) => (Some(address.to_string()), None),
@@ -354,6 +355,7 @@ pub fn board_ready(
             Libc::Unknown(_) => None,
         },
         "build": deployed.build,
+        "serving_build": serving.0,
         "sent_bytes": deployed.sent,
         "deleted": deployed.deleted,
         "network": address,

@@ -83,11 +83,30 @@ impl Lab {
         self.sandbox.edgedyno(words.iter().chain(args))
     }
 
+    /// Whether a worker is there.
+    fn measures(&self) -> bool {
+        let all = self.sandbox.processes();
+        all.iter()
+            .any(|(_, line)| line.contains("worker --control"))
+    }
+
+    /// The process that serves the board.
+    fn daemon(&self) -> i32 {
+        let lock = self.sshd.home().join(".local/state/edgedyno/agent.lock");
+        let process = std::fs::read_to_string(lock).unwrap();
+        process.trim().parse().unwrap()
+    }
+
     /// Where the agent's program was put.
     fn program(&self) -> std::path::PathBuf {
         let listed = self.board(&["list", "--json"]).ok().json();
         text(&listed["boards"][0]["ssh"]["program"]).into()
     }
+}
+
+fn free_port() -> u16 {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
 }
 
 fn check(doctor: &Value, link: &str) -> Value {
@@ -437,18 +456,28 @@ fn an_update_beside_a_running_repeat_does_not_interrupt_it() {
     let words = ["run", &model, "--board", "x", "--backend", "rten"];
     let rules = ["--repeat", "3", "--warmup", "2", "--duration", "4s"];
     let mut running = lab.sandbox.start_edgedyno(words.iter().chain(&rules));
-    let measures = || {
-        let all = lab.sandbox.processes();
-        all.iter()
-            .any(|(_, line)| line.contains("worker --control"))
-    };
-    running.wait_until("a worker", |_| measures());
+    running.wait_until("a worker", |_| lab.measures());
+    let process = lab.daemon();
     let agent = agent.display().to_string();
     let updated = lab.board(&["update", "x", "--agent", &agent, "--json"]);
     let updated = updated.ok().json();
+    assert_matches_schema(&updated, "board-ready");
     assert_eq!(updated["build"], build.as_str(), "{updated:#}");
     running.wait().ok();
+    assert_complete(&lab, 3);
+    // Side by side: the old program is still there.
+    assert_ne!(lab.program(), before);
+    assert!(before.is_file() && lab.program().is_file());
+    // What was queued was measured by the new one, which the old one became.
+    let measured_by = lab.sandbox.edgedyno(["get", "last", "agent_build"]).ok();
+    assert_eq!(measured_by.stdout.trim(), build);
+    let info = lab.board(&["info", "x", "--json"]).ok().json();
+    assert_eq!((&info["build"], lab.daemon()), (&build.into(), process));
+}
 
+/// Each of so many repeats of the last run was measured to its end at the first try.
+#[track_caller]
+fn assert_complete(lab: &Lab, repeats: u64) {
     let document = summary(&lab.sandbox, "last");
     let rows = document["cases"][0]["repeats"].as_array().unwrap();
     let ended: Vec<(u64, u64, &str)> = rows
@@ -462,14 +491,58 @@ fn an_update_beside_a_running_repeat_does_not_interrupt_it() {
             )
         })
         .collect();
-    assert_eq!(
-        ended,
-        [(0, 0, "complete"), (1, 0, "complete"), (2, 0, "complete")],
-        "each was measured at the first try: {rows:#?}"
-    );
-    // Side by side: the old program is still there, and goes on for as long as it is asked for work.
-    assert_ne!(lab.program(), before);
-    assert!(before.is_file() && lab.program().is_file());
+    let expected: Vec<_> = (0..repeats)
+        .map(|repeat| (repeat, 0, "complete"))
+        .collect();
+    assert_eq!(ended, expected, "{rows:#?}");
+}
+
+#[test]
+fn an_agent_that_listens_is_updated_beside_a_running_repeat() {
+    let Some(lab) = Lab::new() else { return };
+    let listen = format!("127.0.0.1:{}", free_port());
+    let is_root = nix::unistd::getuid().is_root();
+    let as_root: &[&str] = if is_root { &["--as-root"] } else { &[] };
+    lab.add(&[&["--listen", &listen], as_root].concat()).ok();
+    let (agent, build) = another_build(&lab);
+    let model = small_model(&lab.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = ["run", &model, "--board", "x", "--backend", "rten"];
+    let rules = ["--repeat", "3", "--warmup", "2", "--duration", "4s"];
+    let mut running = lab.sandbox.start_edgedyno(words.iter().chain(&rules));
+    running.wait_until("a worker", |_| lab.measures());
+    let process = lab.daemon();
+    let agent = agent.display().to_string();
+    lab.board(&["update", "x", "--agent", &agent]).ok();
+    running.wait().ok();
+    assert_complete(&lab, 3);
+    let info = lab.board(&["info", "x", "--json"]).ok().json();
+    assert_eq!((&info["build"], lab.daemon()), (&build.into(), process));
+    let (_, doctor) = lab.doctor();
+    assert_eq!(check(&doctor, "network")["state"], "good", "{doctor:#}");
+}
+
+#[test]
+fn a_host_that_knows_the_board_by_its_old_program_is_served_by_the_new_one() {
+    let Some(lab) = Lab::added() else { return };
+    let before = lab.board(&["info", "x", "--json"]).ok().json();
+    let boards = lab
+        .sandbox
+        .work()
+        .join("../home/.config/edgedyno/boards.toml");
+    let was = std::fs::read_to_string(&boards).unwrap();
+    let (agent, build) = another_build(&lab);
+    let agent = agent.display().to_string();
+    let updated = lab.board(&["update", "x", "--agent", &agent, "--json"]);
+    let updated = updated.ok().json();
+    assert_eq!(updated["serving_build"], build.as_str(), "nothing ran");
+    std::fs::write(&boards, was).unwrap();
+    let build_shown = || lab.board(&["info", "x", "--json"]).ok().json()["build"].clone();
+    assert_eq!(build_shown(), build.as_str());
+    let daemon = nix::unistd::Pid::from_raw(lab.daemon());
+    nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert_eq!(build_shown(), build.as_str(), "it was started anew");
+    assert_ne!(before["build"], build.as_str());
 }
 
 #[test]
@@ -605,12 +678,7 @@ fn a_cut_ssh_costs_no_repeat() {
 #[test]
 fn an_agent_that_listens_is_reached_over_the_network_and_else_by_ssh() {
     let Some(lab) = Lab::new() else { return };
-    let port = std::net::UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let listen = format!("127.0.0.1:{port}");
+    let listen = format!("127.0.0.1:{}", free_port());
     let is_root = nix::unistd::getuid().is_root();
     if is_root {
         let refused = lab.add(&["--listen", &listen]).expect_code(2);
@@ -627,17 +695,8 @@ fn an_agent_that_listens_is_reached_over_the_network_and_else_by_ssh() {
     lab.run(&model, &QUICK).ok();
 
     // After a restart of the board nobody listens any more, and the relay starts what is needed.
-    let lock = lab.sshd.home().join(".local/state/edgedyno/agent.lock");
-    let process: i32 = std::fs::read_to_string(lock)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(process),
-        nix::sys::signal::Signal::SIGKILL,
-    )
-    .unwrap();
+    let daemon = nix::unistd::Pid::from_raw(lab.daemon());
+    nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
     lab.run(&model, &QUICK).ok();
     let (_, doctor) = lab.doctor();
     assert_eq!(check(&doctor, "network")["state"], "warning", "{doctor:#}");

@@ -16,7 +16,7 @@ use edgedyno_shared::wire::hello::{Hello, HelloReply, Verdict};
 use edgedyno_shared::wire::request::{Reply, Request};
 
 /// A daemon answers within this time.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A ticket for one host.
 ///
@@ -57,7 +57,7 @@ pub fn ticket(folders: &AgentFolders, role: Role) -> io::Result<String> {
     }
 }
 
-fn exchange(socket: &mut UnixStream, send: &Frame, expected: u8) -> io::Result<Frame> {
+pub(super) fn exchange(socket: &mut UnixStream, send: &Frame, expected: u8) -> io::Result<Frame> {
     socket.write_all(&send.to_bytes())?;
     loop {
         let frame = frame::read_blocking(socket, frame::LIMIT).map_err(io::Error::other)?;
@@ -74,6 +74,11 @@ fn connect(folders: &AgentFolders) -> io::Result<UnixStream> {
     {
         return Ok(socket);
     }
+    connect_own(folders)
+}
+
+/// The daemon of the state folder, and no service's.
+pub(super) fn connect_own(folders: &AgentFolders) -> io::Result<UnixStream> {
     let path = folders.socket();
     // Through the folder's descriptor, so that the path may be of any length.
     let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;

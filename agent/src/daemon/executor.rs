@@ -37,10 +37,10 @@ use crate::worker::supervise::{self, Cancel, Started, Surroundings};
 /// Between two tries of something that the board must first make possible.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Works the queue off until the daemon retires.
+/// Works the queue off until the daemon retires, or another program is to go on with it.
 pub async fn run(daemon: Rc<Daemon>) {
     loop {
-        if daemon.retiring.get() {
+        if daemon.retiring.get() || daemon.give_way() {
             return;
         }
         let first = daemon.queue.borrow().first().cloned();

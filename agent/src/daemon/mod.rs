@@ -4,7 +4,7 @@
 //! and what must survive lies in [`queue`], [`spool`], [`contents`], [`blobs`] and [`repeat_folder`]. Who comes
 //! over the [`network`] is known by its key ([`identity`], [`access`], [`pairing`]). What a store ordered is for its host
 //! alone ([`owners`]). [`host_clock`] asks the host
-//! for its clock between repeats.
+//! for its clock between repeats. Which build serves is in [`program`].
 
 pub mod access;
 mod around;
@@ -26,6 +26,7 @@ pub mod network;
 pub mod owners;
 pub mod pairing;
 pub mod prepare;
+pub mod program;
 pub mod queue;
 pub mod recover;
 pub mod relay;
@@ -37,3 +38,4 @@ pub mod session;
 pub mod spool;
 mod spool_file;
 pub mod state;
+pub mod take_over;

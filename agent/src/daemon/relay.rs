@@ -1,4 +1,5 @@
-//! `serve --stdio`: joins stdin and stdout to the daemon's socket, and starts the daemon when none runs.
+//! `serve --stdio`: joins stdin and stdout to the daemon's socket, and starts the daemon when none runs: of the
+//! build that was brought last, whichever build the relay is of.
 
 use std::fs::File;
 use std::io;
@@ -16,6 +17,7 @@ use tokio::io::{copy, stdin, stdout};
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
+use super::program;
 use crate::worker::spawn::SelfExec;
 
 /// Tries while a daemon comes up.
@@ -57,7 +59,7 @@ async fn connect_or_start(folders: &AgentFolders, exec: &SelfExec) -> io::Result
         // Nobody is there, or was leaving while we knocked.
         Err(_) => {}
     }
-    start(exec)?;
+    start(folders, exec)?;
     for _ in 0..TRIES {
         if let Ok(socket) = connect(&folders.socket()) {
             return Ok(socket);
@@ -120,8 +122,15 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// Starts a daemon that leaves this session by itself and writes its own log.
-fn start(exec: &SelfExec) -> io::Result<()> {
-    let mut command = exec.command("serve");
+fn start(folders: &AgentFolders, exec: &SelfExec) -> io::Result<()> {
+    let mut command = match program::other(&folders.state) {
+        Some(program) => {
+            let mut command = exec.other(&program);
+            command.arg("serve");
+            command
+        }
+        None => exec.command("serve"),
+    };
     command.args(["--on-demand", "relay"]);
     command
         .stdin(Stdio::null())

@@ -1,12 +1,14 @@
 //! Start and end of the daemon.
 
 use std::cell::{Cell, RefCell};
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::BootId;
 use edgedyno_shared::link::role::Role;
 use edgedyno_shared::units::Nanos;
-use edgedyno_sys::kernel::process::allowed_cpus;
+use edgedyno_sys::kernel::process::{allowed_cpus, inherit};
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +32,7 @@ use super::lease_file::LeaseFile;
 use super::live::Live;
 use super::network::Network;
 use super::owners::{Owner, Owners};
+use super::program::Tenure;
 use super::queue::Queue;
 use super::runtimes::Runtimes;
 use super::session::{self, Peer};
@@ -41,6 +44,7 @@ use crate::disk;
 use crate::facts::Kernel;
 use crate::privileged::client::{HelpedFiles, Helper};
 use crate::sampler::files::Root;
+use crate::worker::placement;
 use crate::worker::spawn::SelfExec;
 
 /// A daemon started on demand leaves after this long without a session and an order.
@@ -48,6 +52,9 @@ pub const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same for one that a relay started.
 pub const RELAY_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Before the number of a lock that is handed on.
+pub const LOCK_WORD: &str = "--lock";
 
 /// Names the folder below which the board's files are read, for a recorded board in the place of this one.
 const ROOT_VARIABLE: &str = "EDGEDYNO_AGENT_ROOT";
@@ -96,29 +103,46 @@ impl StartError {
     }
 }
 
-/// Serves until retired, or until idle for `patience`; on the network too when there is an address. What this
-/// user may not open the helper does, when there is one. Runs on the thread that calls it, which must be the
-/// process's main thread: workers die with it.
-pub fn run(
-    folders: AgentFolders,
-    exec: SelfExec,
-    patience: Option<Duration>,
-    address: Option<SocketAddr>,
-    helper: Option<Helper>,
-) -> Result<(), StartError> {
+/// How a daemon is started.
+pub struct Terms {
+    /// It leaves when nobody needed it for so long.
+    pub patience: Option<Duration>,
+    /// Where it listens on the network too.
+    pub address: Option<SocketAddr>,
+    /// Who opens what this user may not.
+    pub helper: Option<Helper>,
+    pub tenure: Tenure,
+    /// The lock, from the program that served before in this process.
+    pub lock: Option<OwnedFd>,
+    /// The words that start another program as this one was.
+    pub words: Vec<OsString>,
+}
+
+/// Serves until retired, or until idle, or until another program is to go on, which it then becomes. Runs on
+/// the thread that calls it, which must be the process's main thread: workers die with it.
+pub fn run(folders: AgentFolders, exec: SelfExec, terms: Terms) -> Result<(), StartError> {
+    let Terms {
+        patience,
+        address,
+        helper,
+        tenure,
+        lock: held,
+        words,
+    } = terms;
     let in_folder = |what, path: &Path| {
         let path = path.to_owned();
         move |why| StartError::Folder { what, path, why }
     };
     disk::private_folder(&folders.state)
         .map_err(in_folder("state folder cannot be used", &folders.state))?;
-    let _lock = lock(&folders)?;
+    let lock = lock(&folders, held)?;
     if let Some(parent) = folders.runtime.parent() {
         disk::private_folder(parent).map_err(in_folder("runtime folder cannot be used", parent))?;
     }
     disk::private_folder(&folders.runtime)
         .map_err(in_folder("runtime folder cannot be used", &folders.runtime))?;
     let mut daemon = assemble(folders, exec, Rc::new(Monotonic))?;
+    daemon.tenure = tenure;
     if let Some(helper) = helper.map(Arc::new) {
         daemon.files = Arc::new(HelpedFiles {
             own: Root(daemon.root.clone()),
@@ -153,7 +177,35 @@ pub fn run(
     });
     // Waits for work under way on the other thread, while this daemon still holds the lock.
     drop(runtime);
-    served
+    served?;
+    match daemon.successor.take() {
+        Some(program) => Err(become_program(&daemon, &program, &lock, &words).into()),
+        None => Ok(()),
+    }
+}
+
+/// Goes on as another program, started by the same words. The lock goes along, so that nobody comes between.
+/// Returns only when that cannot be done.
+fn become_program(
+    daemon: &Daemon,
+    program: &Path,
+    lock: &Flock<File>,
+    words: &[OsString],
+) -> io::Error {
+    // The daemon moved aside for its workers; the next one must see all CPUs that there are.
+    if let Err(why) = placement::bind_all(&daemon.allowed_cpus) {
+        tracing::warn!("the next program is bound to fewer CPUs: {why}");
+    }
+    let lock = match lock.try_clone() {
+        Ok(lock) => lock,
+        Err(why) => return why,
+    };
+    let mut command = daemon.exec.other(program);
+    command.args(words);
+    let number = inherit(&mut command, lock.into());
+    command.arg(LOCK_WORD).arg(number.to_string());
+    let why = command.exec();
+    io::Error::new(why.kind(), format!("{}: {why}", program.display()))
 }
 
 /// Must be called inside the runtime, which drives the endpoint.
@@ -171,8 +223,14 @@ fn listen_on_network(
     Ok(Some(network))
 }
 
-/// Held as long as the daemon lives; says who holds it.
-fn lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
+/// Held as long as the daemon lives; says who holds it. The program before in this process may have it already.
+fn lock(folders: &AgentFolders, held: Option<OwnedFd>) -> Result<Flock<File>, StartError> {
+    if let Some(held) = held.map(File::from)
+        && is_same_file(&held, &folders.lock())
+        && let Ok(held) = Flock::lock(held, FlockArg::LockExclusiveNonblock)
+    {
+        return Ok(held);
+    }
     let until = Monotonic.now() + Nanos(LOCK_PATIENCE.as_nanos() as i64);
     loop {
         match try_lock(folders) {
@@ -182,6 +240,12 @@ fn lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
             result => return result,
         }
     }
+}
+
+fn is_same_file(file: &File, path: &Path) -> bool {
+    let identity = |found: Metadata| (found.dev(), found.ino());
+    let held = file.metadata().map(identity);
+    held.is_ok_and(|held| fs::metadata(path).is_ok_and(|found| identity(found) == held))
 }
 
 fn try_lock(folders: &AgentFolders) -> Result<Flock<File>, StartError> {
@@ -239,6 +303,8 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> 
         host_clocks: RefCell::new(HostClocks::default()),
         network: RefCell::new(None),
         retiring: Cell::new(false),
+        tenure: Tenure::Fixed,
+        successor: RefCell::new(None),
         sessions: Cell::new(0),
         wake: Notify::new(),
         news,

@@ -24,6 +24,7 @@ use super::live::Live;
 use super::network::Network;
 use super::owners::Owners;
 use super::prepare;
+use super::program::Tenure;
 use super::queue::{Queue, Queued};
 use super::runtimes::Runtimes;
 use super::spool::Spool;
@@ -72,6 +73,10 @@ pub struct Daemon {
     pub network: RefCell<Option<Rc<Network>>>,
     /// Finish the running repeat, then leave.
     pub retiring: Cell<bool>,
+    /// When to give way to another program.
+    pub tenure: Tenure,
+    /// Who goes on when this daemon has left.
+    pub successor: RefCell<Option<PathBuf>>,
     pub sessions: Cell<u32>,
     /// Something to do for the executor, or a reason to look whether to leave.
     pub wake: Notify,
@@ -209,6 +214,17 @@ impl Daemon {
         if let Some(Err(why)) = held.map(Hold::restore) {
             tracing::error!("clocks cannot be put back, the next start tries again: {why}");
         }
+    }
+
+    /// Begins to leave when another program is to serve; between two repeats only.
+    pub fn give_way(&self) -> bool {
+        let successor = self.tenure.successor(&self.folders.state);
+        if let Some(program) = successor {
+            tracing::info!("{} goes on from here", program.display());
+            self.retiring.set(true);
+            *self.successor.borrow_mut() = Some(program);
+        }
+        self.retiring.get()
     }
 
     pub fn is_idle(&self) -> bool {

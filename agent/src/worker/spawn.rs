@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use edgedyno_sys::kernel::process::{die_with_parent, inherit};
@@ -48,17 +48,22 @@ impl SelfExec {
 
     /// The command for one of our own entries.
     pub fn command(&self, entry: &str) -> Command {
-        let mut words = self.prefix.iter().cloned();
-        let mut command = match words.next() {
-            Some(emulator) => {
-                let mut command = Command::new(emulator);
-                command.args(words).arg(&self.program);
-                command
-            }
-            None => Command::new(&self.program),
-        };
+        let mut command = self.other(&self.program);
         command.args(&self.leading).arg(entry);
         command
+    }
+
+    /// The command for another build of the agent, as yet without a word.
+    pub fn other(&self, program: &Path) -> Command {
+        let mut words = self.prefix.iter().cloned();
+        match words.next() {
+            Some(emulator) => {
+                let mut command = Command::new(emulator);
+                command.args(words).arg(program);
+                command
+            }
+            None => Command::new(program),
+        }
     }
 
     /// A worker, not yet started: in its own process group, ended with this thread, its streams piped,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use edgedyno_shared::device::DeviceInfo;
-use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::link::key::Identity;
 use edgedyno_shared::wire::hello::DaemonStatus;
 use edgedyno_shared::wire::request::{Reply, Request};
@@ -15,7 +15,7 @@ use super::agents::{self, AgentFile, NoAgent};
 use super::known::{KnownBoard, SshRoute, Start, environment};
 use super::link::{Link, LinkError};
 use super::quic::Quic;
-use super::ssh::deploy::{self, Account, DeployError, Deployed, Introduction};
+use super::ssh::deploy::{self, Account, DeployError, Deployed, Introduction, Place};
 use super::ssh::probe::{Libc, Probe};
 use super::ssh::shell::is_plain_path;
 use super::ssh::{Destination, Shell, Ssh, SshError};
@@ -63,6 +63,11 @@ pub struct Ready {
     /// Why the network is not used, when it was wanted.
     pub network: Option<Result<SocketAddr, String>>,
     pub device: DeviceInfo,
+    /// The build that answers: another than was brought while that one has a repeat to end, or when it was
+    /// started there by other means.
+    pub serving: BuildId,
+    /// Another build has a repeat to end, and then becomes the one that was brought.
+    pub makes_way: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -142,8 +147,10 @@ pub async fn add(
     };
     let deployed = send(&shell, &base, &agent, &route, identity, tell).await?;
     route.program.clone_from(&deployed.program);
-    let ssh = settle(name, &shell, &route, &deployed.build, (&probe).into(), tell).await?;
-    finish(ssh, probe, deployed, route, identity, tell).await
+    tell(Step::Starting);
+    let ssh = Ssh::new(name, route.clone());
+    let makes_way = settle(&ssh, &shell, Occasion::Add, (&probe).into()).await?;
+    finish(ssh, probe, deployed, makes_way, identity, tell).await
 }
 
 /// Brings another build of the agent to a board that is known.
@@ -174,8 +181,10 @@ pub async fn update(
         program: deployed.program.clone(),
         ..route.clone()
     };
-    let ssh = settle(name, &shell, &route, &deployed.build, (&probe).into(), tell).await?;
-    finish(ssh, probe, deployed, route, identity, tell).await
+    tell(Step::Starting);
+    let ssh = Ssh::new(name, route);
+    let makes_way = settle(&ssh, &shell, Occasion::Update, (&probe).into()).await?;
+    finish(ssh, probe, deployed, makes_way, identity, tell).await
 }
 
 /// What can be said no to before the board is asked.
@@ -276,39 +285,44 @@ async fn send(
     Ok(deployed)
 }
 
-/// Lets an older daemon leave, and starts the new one as the route says. A running repeat is not disturbed.
+/// Whether what runs on a board may have been started otherwise than the route says now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    Add,
+    Update,
+}
+
+/// Sees that the agent just brought serves, started as the route says. A running repeat is not disturbed: the
+/// agent that runs it becomes the new one when it has ended. Whether that is still to come.
 async fn settle(
-    name: &str,
+    ssh: &Ssh,
     shell: &Shell,
-    route: &SshRoute,
-    build: &str,
+    occasion: Occasion,
     account: Account<'_>,
-    tell: Tell<'_>,
-) -> Result<Ssh, SetupError> {
-    tell(Step::Starting);
-    let ssh = Ssh::new(name, route.clone());
-    let is_own_start = route.start != Start::OnDemand;
+) -> Result<bool, SetupError> {
+    let route = ssh.route();
+    let mut place = Place::Free;
     // A relay starts a daemon where none is, which would be in the way of another one.
-    if is_own_start && !has_daemon(shell, route).await? {
-        deploy::start(shell, route, account).await?;
-        return Ok(ssh);
+    if route.start != Start::OnDemand && has_daemon(shell, route).await? {
+        let mut greeted = match ssh.greet(StoreId::NONE).await {
+            // The relay waits for a daemon of another schema to finish its repeat.
+            Err(ConnectError::Link(LinkError::Silent)) => return Err(SetupError::Running),
+            greeted => greeted?,
+        };
+        let status = greeted.status().await.map_err(ConnectError::from)?;
+        match (status.running, occasion) {
+            (false, _) => drop(retire(ssh, shell, greeted).await?),
+            // It could only be started in another way when it has left.
+            (true, Occasion::Add) => return Err(SetupError::Running),
+            (true, Occasion::Update) => {
+                greeted.leave().await;
+                place = Place::ToBeLeft;
+            }
+        }
     }
-    let mut greeted = match ssh.greet(StoreId::NONE).await {
-        // The relay waits for a daemon of another build to finish its repeat.
-        Err(ConnectError::Link(LinkError::Silent)) => return Err(SetupError::Running),
-        greeted => greeted?,
-    };
-    if greeted.reply.agent.build.0 == build && !is_own_start {
-        greeted.leave().await;
-        return Ok(ssh);
-    }
-    let status = greeted.status().await.map_err(ConnectError::from)?;
-    if status.running && is_own_start {
-        return Err(SetupError::Running);
-    }
-    retire(&ssh, shell, greeted).await?;
-    deploy::start(shell, route, account).await?;
-    Ok(ssh)
+    let makes_way = deploy::take_over(shell, route).await?;
+    deploy::start(shell, route, account, place).await?;
+    Ok(makes_way)
 }
 
 /// Asks a daemon to leave and waits until it has, unless it has a repeat to finish.
@@ -346,10 +360,11 @@ async fn finish(
     ssh: Ssh,
     probe: Probe,
     deployed: Deployed,
-    route: SshRoute,
+    makes_way: bool,
     identity: &Identity,
     tell: Tell<'_>,
 ) -> Result<Ready, SetupError> {
+    let route = ssh.route();
     let mut board = KnownBoard {
         addresses: Vec::new(),
         key: deployed.key,
@@ -369,7 +384,12 @@ async fn finish(
             Err(why) => network = Some(Err(why.to_string())),
         }
     }
-    let mut link = connect(&ssh).await?;
+    let mut link = match connect(&ssh).await {
+        // The relay waits for a daemon of another schema to finish its repeat.
+        Err(ConnectError::Link(LinkError::Silent)) if makes_way => return Err(SetupError::Running),
+        link => link?,
+    };
+    let serving = link.agent_build().clone();
     let answer = link.ask(Request::Info).await.map_err(ConnectError::from)?;
     let Reply::Info(device) = answer else {
         let why = LinkError::Unexpected("something else than about itself");
@@ -382,6 +402,8 @@ async fn finish(
         deployed,
         network,
         device: *device,
+        serving,
+        makes_way,
     })
 }
 

@@ -1,7 +1,6 @@
 //! Text about boards: the list, one board, what was set up or taken away, what is broken.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use edgedyno_shared::device::{DeviceInfo, Fact, RuntimeVerdict};
 use edgedyno_shared::wire::request::LeaseState;
@@ -10,8 +9,8 @@ use super::table::Table;
 use super::units;
 use crate::board::known::{KnownBoard, Start};
 use crate::board::local;
-use crate::board::ssh::deploy::Deployed;
-use crate::board::ssh::probe::{Libc, Probe};
+use crate::board::setup::Ready;
+use crate::board::ssh::probe::Libc;
 use crate::doctor::{Report, State};
 use crate::documents::utc;
 
@@ -178,14 +177,15 @@ fn runtimes(device: &DeviceInfo) -> Vec<String> {
 }
 
 /// `board add` and `board update`.
-pub fn ready(
-    name: &str,
-    board: &KnownBoard,
-    probe: &Probe,
-    deployed: &Deployed,
-    network: Option<&Result<SocketAddr, String>>,
-    device: &DeviceInfo,
-) -> String {
+pub fn ready(name: &str, ready: &Ready) -> String {
+    let Ready {
+        board,
+        probe,
+        deployed,
+        network,
+        device,
+        ..
+    } = ready;
     let start = board
         .ssh
         .as_ref()
@@ -226,9 +226,30 @@ pub fn ready(
             .iter()
             .map(|folder| format!("  deleted: {folder}")),
     );
+    lines.extend(serving(ready));
     lines.extend(runtimes(device));
     lines.push(format!("next: edgedyno run MODEL --board {name}"));
     lines.join("\n")
+}
+
+/// What is to be said when the agent that answers is not the one that was brought.
+fn serving(ready: &Ready) -> Option<String> {
+    let Ready {
+        serving, deployed, ..
+    } = ready;
+    if serving.0 == deployed.build {
+        return None;
+    }
+    Some(match ready.makes_way {
+        true => format!(
+            "  serves:  build {serving} until the repeat that runs has ended, then build {}",
+            deployed.build
+        ),
+        false => format!(
+            "  serves:  build {serving}, which was started there by other means; what started it must get the new \
+             program"
+        ),
+    })
 }
 
 /// `board remove`.

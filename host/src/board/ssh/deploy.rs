@@ -241,17 +241,44 @@ pub fn unit(route: &SshRoute, account: Account<'_>) -> String {
         .replace("@TARGET@", target)
 }
 
+/// Lets the agent just brought be the one that serves. An older one makes way when nothing runs, else after
+/// the repeat that runs, and then becomes the new one with its queue; whether that is still to come.
+pub async fn take_over(shell: &Shell, route: &SshRoute) -> Result<bool, DeployError> {
+    let environment = exported(&route.environment());
+    let script = format!("{environment}{} take-over", route.program);
+    let answer = shell.run(&script).await?;
+    match (answer.code, answer.output.trim()) {
+        (0, "another") => Ok(true),
+        (0, _) => Ok(false),
+        _ => Err(DeployError::Script {
+            said: super::fault::last_words(&answer.stderr),
+        }),
+    }
+}
+
+/// Whether what is started takes the place of what runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Free,
+    /// The older agent becomes the new one by itself.
+    ToBeLeft,
+}
+
 /// Starts what the route says is started; on demand nothing is.
 pub async fn start(
     shell: &Shell,
     route: &SshRoute,
     account: Account<'_>,
+    place: Place,
 ) -> Result<(), DeployError> {
     let is_root = account.is_root;
-    let script = match (route.start, route.listen) {
-        (Start::OnDemand, _) => return Ok(()),
-        (Start::Service, _) => service_script(&unit(route, account), is_root),
-        (Start::Detached, listen) => detached_script(route, listen.map(|l| l.to_string()), is_root),
+    let script = match (route.start, place) {
+        (Start::OnDemand, _) | (Start::Detached, Place::ToBeLeft) => return Ok(()),
+        (Start::Service, place) => service_script(&unit(route, account), is_root, place),
+        (Start::Detached, Place::Free) => {
+            let listen = route.listen.map(|listen| listen.to_string());
+            detached_script(route, listen, is_root)
+        }
     };
     let answer = shell.run(&script).await?;
     match answer.code {
@@ -262,7 +289,8 @@ pub async fn start(
     }
 }
 
-fn service_script(unit: &str, is_root: bool) -> String {
+/// A service that is still to become the new agent keeps its process, and is not started anew.
+fn service_script(unit: &str, is_root: bool, place: Place) -> String {
     let (folder, systemctl, journal, linger) = match is_root {
         true => (
             "/etc/systemd/system".to_owned(),
@@ -278,14 +306,21 @@ fn service_script(unit: &str, is_root: bool) -> String {
             "loginctl enable-linger",
         ),
     };
-    format!(
+    let written = format!(
         "folder=\"{folder}\"\n{systemctl} --version >/dev/null || exit 1\nmkdir -p \"$folder\" || exit 1\n\
          cat > \"$folder/{UNIT_NAME}\" <<'EDGEDYNO_UNIT' || exit 1\n{unit}\nEDGEDYNO_UNIT\n{linger}\n\
-         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} && {systemctl} restart {UNIT_NAME} || exit 1\n\
+         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} || exit 1\n"
+    );
+    let started = format!(
+        "{systemctl} restart {UNIT_NAME} || exit 1\n\
          # A service that ends at once was started all the same.\nsleep 1\n\
          {systemctl} is-active --quiet {UNIT_NAME} && exit 0\n\
          {journal} --unit {UNIT_NAME} --lines 3 --output cat --no-pager >&2\nexit 1"
-    )
+    );
+    match place {
+        Place::Free => written + &started,
+        Place::ToBeLeft => written,
+    }
 }
 
 /// A daemon that outlives this connection, with its log where others of its kind have it.
@@ -461,6 +496,15 @@ mod tests {
             unit.contains(variables),
             "the service and the relay look in the same folder: {unit}"
         );
+    }
+
+    #[test]
+    fn a_service_that_measures_keeps_its_process() {
+        let restarts = |place| service_script("unit", false, place).contains("restart");
+        assert!(restarts(Place::Free));
+        assert!(!restarts(Place::ToBeLeft));
+        let script = service_script("unit", false, Place::ToBeLeft);
+        assert!(script.contains("daemon-reload"), "what starts next is the new one: {script}");
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(super) fn add(args: &AddArgs, settings: &Settings, json: bool) -> CommandRes
     steps.end();
     boards.add(&name, ready.board.clone())?;
     boards.write(settings)?;
-    show(&name, ready, json)
+    show(&name, &ready, json)
 }
 
 pub(super) fn update(args: &UpdateArgs, settings: &Settings, json: bool) -> CommandResult {
@@ -151,7 +151,7 @@ pub(super) fn update(args: &UpdateArgs, settings: &Settings, json: bool) -> Comm
     ready.board.key = ready.board.key.or(known.key);
     boards.add(name, ready.board.clone())?;
     boards.write(settings)?;
-    show(name, ready, json)
+    show(name, &ready, json)
 }
 
 /// Boards without ssh are looked after by whoever set them up.
@@ -164,31 +164,10 @@ pub(super) fn by_hand(name: &str, what: &str) -> CommandError {
     ))
 }
 
-fn show(name: &str, ready: Ready, json: bool) -> CommandResult {
-    let Ready {
-        board,
-        probe,
-        deployed,
-        network,
-        device,
-    } = ready;
+fn show(name: &str, ready: &Ready, json: bool) -> CommandResult {
     match json {
-        true => print::json(&documents::board_ready(
-            name,
-            &board,
-            &probe,
-            &deployed,
-            network.as_ref(),
-            &device,
-        )),
-        false => print::result(ui::board::ready(
-            name,
-            &board,
-            &probe,
-            &deployed,
-            network.as_ref(),
-            &device,
-        )),
+        true => print::json(&documents::board_ready(name, ready)),
+        false => print::result(ui::board::ready(name, ready)),
     }
     Ok(Exit::GOOD)
 }
