@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use nix::sys::statvfs::statvfs;
+
 /// Makes a folder for this user alone, and refuses one that belongs to somebody else.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     let made = fs::DirBuilder::new()
@@ -81,4 +83,14 @@ pub(crate) fn names(folder: &Path, suffix: &str) -> io::Result<Vec<String>> {
     let mut names: Vec<String> = names.filter(|name| name.ends_with(suffix)).collect();
     names.sort();
     Ok(names)
+}
+
+/// Bytes that this user may still write there.
+pub(crate) fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let found = statvfs(folder)?;
+    #[expect(
+        clippy::useless_conversion,
+        reason = "the field's width differs between targets"
+    )]
+    Ok(u64::from(found.blocks_available()) * u64::from(found.fragment_size()))
 }

@@ -18,7 +18,6 @@ use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame;
 use edgedyno_shared::wire::hello::schema_hash;
 use edgedyno_shared::wire::request::{UPLOAD_BYTES, Upload};
-use nix::sys::statvfs::statvfs;
 use sha2::Digest;
 
 use crate::disk;
@@ -188,7 +187,7 @@ impl Blobs {
         let needed = |sha256: &&Sha256| is_needed(self, sha256);
         let needed: BTreeSet<Sha256> = self.known.keys().filter(needed).copied().collect();
         loop {
-            let free = free_bytes(&self.blobs).map_err(|why| storage(&why))?;
+            let free = disk::free_bytes(&self.blobs).map_err(|why| storage(&why))?;
             let present = self.present_bytes().map_err(|why| storage(&why))?;
             let quota = self.quota.unwrap_or_else(|| MOST.min((free + present) / 2));
             let has_room = |contents: &BTreeSet<Sha256>, free: u64| {
@@ -360,15 +359,6 @@ fn read_offer(path: &Path) -> Option<ContentOffer> {
 
 fn number(text: &OsString) -> Option<u64> {
     text.to_str()?.trim().parse().ok()
-}
-
-fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let found = statvfs(folder)?;
-    #[expect(
-        clippy::useless_conversion,
-        reason = "the field's width differs between targets"
-    )]
-    Ok(u64::from(found.blocks_available()) * u64::from(found.fragment_size()))
 }
 
 fn remove_all(path: &Path) -> io::Result<()> {

@@ -257,6 +257,7 @@ async fn measure(
         scratch: &daemon.folders.state,
         folder,
         tenants,
+        artifact_quota: daemon.spool.quota,
         agent_cpus: if moved { agent_cpus } else { Vec::new() },
         cancel,
         on_progress: &mut on_progress,

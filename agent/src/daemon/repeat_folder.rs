@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::columns::MAX_COLUMNS;
@@ -16,6 +16,7 @@ use edgedyno_shared::wire::record::{Record, SegmentHeader};
 
 use crate::arena::{ArenaReader, Sealed, reader};
 use crate::disk;
+use crate::worker::artifacts::Room;
 
 /// The folder of one repeat.
 #[derive(Debug)]
@@ -125,6 +126,21 @@ impl RepeatFolder {
         }
         self.logged += 1;
         Ok(())
+    }
+
+    /// What there is room for beside what was logged.
+    pub fn room(&self) -> io::Result<Room> {
+        let disk = self.spill.parent().unwrap_or(&self.path);
+        let (memory, free) = (disk::free_bytes(&self.path)?, disk::free_bytes(disk)?);
+        // On one file system what is logged comes to lie twice.
+        let halves = match fs::metadata(&self.path)?.dev() == fs::metadata(disk)?.dev() {
+            true => 2,
+            false => 1,
+        };
+        Ok(Room {
+            memory: memory / halves,
+            disk: free / halves,
+        })
     }
 
     /// The frames of all whole records, as they were logged: their sequence counts from 0. One that a

@@ -3,6 +3,7 @@
 //! [`spawn`] starts it from the daemon, [`entry`] is what it does, [`message`] what the two say to each
 //! other, and [`supervise`] watches it to its end, whatever that is.
 
+pub mod artifacts;
 mod bindings;
 mod cost;
 pub mod entry;

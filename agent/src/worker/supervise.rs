@@ -56,6 +56,8 @@ pub struct Surroundings<'a> {
     pub folder: &'a mut RepeatFolder,
     /// Jobs of the models that run beside the case.
     pub tenants: Vec<Job>,
+    /// Bytes that files made in the repeat may take.
+    pub artifact_quota: u64,
     /// CPUs the daemon was bound to; empty when none could be spared.
     pub agent_cpus: Vec<u16>,
     pub cancel: watch::Receiver<Cancel>,
@@ -75,7 +77,7 @@ pub async fn supervise(
     let mut group = Group::of(&child);
     let mut streams = Streams::drain(&mut child);
     let agent_cpus = std::mem::take(&mut around.agent_cpus);
-    let mut watched = Watched::new(order, agent_cpus, started.begun);
+    let mut watched = Watched::new(order, agent_cpus, started.begun, around.artifact_quota);
     let (give, mut messages) = mpsc::channel(16);
     let mut line = match UnixStream::from_std(started.control) {
         Ok(control) => {

@@ -12,6 +12,7 @@ use edgedyno_shared::wire::event::Progress;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::Record;
 
+use super::artifacts::Artifacts;
 use super::cost::Cost;
 use super::intake::Intake;
 use super::message::Message;
@@ -35,6 +36,7 @@ pub(super) struct Watched<'a> {
     stage: Stage,
     stage_since: Nanos,
     intake: Intake,
+    artifacts: Artifacts,
     /// The first thing that makes the repeat fail: told by the worker, or found by the agent.
     failed: Option<(Stage, Failure)>,
     /// What went wrong after the worker had told all: an event, since how a library takes itself down
@@ -54,14 +56,20 @@ pub(super) struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
-    /// `begun`: before the worker's process was made.
-    pub(super) fn new(order: &'a RepeatOrder, agent_cpus: Vec<u16>, begun: Nanos) -> Self {
+    /// `begun`: before the worker's process was made; `quota`: bytes that files of the repeat may take.
+    pub(super) fn new(
+        order: &'a RepeatOrder,
+        agent_cpus: Vec<u16>,
+        begun: Nanos,
+        quota: u64,
+    ) -> Self {
         Self {
             order,
             agent_cpus,
             stage: Stage::Spawn,
             stage_since: begun,
             intake: Intake::default(),
+            artifacts: Artifacts::new(quota),
             failed: None,
             bad_end: None,
             cancelled: false,
@@ -178,6 +186,17 @@ impl<'a> Watched<'a> {
                 let detail = format!("the worker declared lane {lane}, and trials come on lane 0");
                 return self.fail(Failure::new(FailureCode::Protocol, detail));
             }
+            Record::Artifact(artifact) => {
+                let room = match folder.room() {
+                    Ok(room) => room,
+                    Err(why) => return self.fail(agent_failed(&why)),
+                };
+                if let Err(text) = self.artifacts.announce(artifact, room) {
+                    let refused = Record::Event(event("output_not_kept", text));
+                    return self.keep(folder.log(&refused));
+                }
+            }
+            Record::ArtifactPart(part) if !self.artifacts.takes(part) => return,
             _ => {}
         }
         self.keep(folder.log(record));
@@ -357,7 +376,8 @@ fn event(code: &str, text: String) -> TextEvent {
 mod tests {
     use std::os::unix::process::ExitStatusExt;
 
-    use edgedyno_shared::ids::{BootId, StoreId};
+    use edgedyno_shared::artifact::{Artifact, ArtifactPart};
+    use edgedyno_shared::ids::{BootId, Sha256, StoreId};
 
     use super::*;
     use crate::daemon::repeat_folder;
@@ -370,7 +390,7 @@ mod tests {
         let header = repeat_folder::header(StoreId([1; 16]), BootId(1), order.key.clone());
         let mut folder =
             RepeatFolder::without_arena(base.path(), &base.path().join("spill"), &header).unwrap();
-        let mut watched = Watched::new(&order, Vec::new(), Nanos::ZERO);
+        let mut watched = Watched::new(&order, Vec::new(), Nanos::ZERO, 100);
         act(&mut watched, &mut folder);
         let status = ExitStatus::from_raw(0);
         let tail = Tail::default();
@@ -401,6 +421,41 @@ mod tests {
             Outcome::Failed { failure, .. } => Some(failure.code),
             _ => None,
         }
+    }
+
+    #[test]
+    fn an_output_that_there_is_no_room_for_takes_nothing_from_what_was_measured() {
+        let file = |number, bytes: usize| {
+            [
+                Record::Artifact(Artifact {
+                    number,
+                    name: format!("{number}.npy"),
+                    kind: "output_tensor".into(),
+                    sha256: Sha256([0; 32]),
+                    bytes: bytes as u64,
+                }),
+                Record::ArtifactPart(ArtifactPart {
+                    number,
+                    bytes: vec![7; bytes],
+                }),
+            ]
+        };
+        let (mut parts, mut names) = (0, Vec::new());
+        let (outcome, events) = outcome_of(|watched, folder| {
+            for record in [file(0, 101), file(1, 100)].into_iter().flatten() {
+                watched.hear(Message::Record(Box::new(record)), folder);
+            }
+            watched.hear(Message::Done, folder);
+            for frame in folder.records().unwrap() {
+                match Record::parse(&frame.payload).unwrap().1 {
+                    Record::Artifact(artifact) => names.push(artifact.name),
+                    Record::ArtifactPart(_) => parts += 1,
+                    _ => {}
+                }
+            }
+        });
+        assert_eq!((outcome, events), (Outcome::Complete, vec!["output_not_kept".to_owned()]));
+        assert_eq!((names, parts), (vec!["1.npy".to_owned()], 1));
     }
 
     #[test]

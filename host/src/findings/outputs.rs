@@ -36,6 +36,12 @@ pub(super) const RULES: &[Rule] = &[
         check: reference_unusable,
     },
     Rule {
+        code: "output_not_kept",
+        level: Level::Warning,
+        meaning: "An output was asked for, and the board had no room for a file of its size, so it was not kept. What was measured stays.",
+        check: output_not_kept,
+    },
+    Rule {
         code: "artifact_damaged",
         level: Level::Warning,
         meaning: "The bytes of a file made on the board are not those that its hash promised; they were not kept.",
@@ -65,9 +71,18 @@ fn reference_mismatch(e: &Evidence<'_>) -> Vec<Hit> {
 }
 
 fn reference_unusable(e: &Evidence<'_>) -> Vec<Hit> {
+    told(e, "reference_unusable")
+}
+
+fn output_not_kept(e: &Evidence<'_>) -> Vec<Hit> {
+    told(e, "output_not_kept")
+}
+
+/// What the agent said in events of that code; once where it said the same of several repeats.
+fn told(e: &Evidence<'_>, code: &str) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();
     let events = e.counting().flat_map(|repeat| &repeat.row.events);
-    for event in events.filter(|event| event.code == "reference_unusable") {
+    for event in events.filter(|event| event.code == code) {
         if !hits.iter().any(|known| known.text == event.text) {
             hits.push(Hit::new(event.text.clone()));
         }
