@@ -7,8 +7,10 @@ use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::{Record, RecordClass, RecordHeader, SegmentHeader};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::DriveEvent;
+use super::arrival::Arrival;
 use super::session::Stop;
 use crate::board::link::{Link, LinkError, LinkEvent};
 use crate::plan::Ended;
@@ -34,6 +36,7 @@ pub(super) async fn take(
     store: &mut Store,
     header: &SegmentHeader,
     aside: &mut VecDeque<LinkEvent>,
+    tell: &mut dyn FnMut(DriveEvent),
 ) -> Result<Delivery, Stop> {
     let mut unusable = None;
     let mut segment = match store.segment(header) {
@@ -46,6 +49,7 @@ pub(super) async fn take(
         }
     };
     let wanted = segment.is_some();
+    let (begun, mut arrival) = (Instant::now(), Arrival::default());
     let last = loop {
         let event = timeout(PATIENCE, link.next()).await;
         let payload = match event.map_err(|_| LinkError::Silent)?? {
@@ -61,9 +65,17 @@ pub(super) async fn take(
                 continue;
             }
         };
-        if let Some(Err(why)) = segment.as_mut().map(|segment| segment.record(&payload)) {
-            segment = None;
-            unusable = refusal(why)?;
+        match segment.as_mut().map(|segment| segment.record(&payload)) {
+            Some(Ok(received)) => {
+                if let Some(event) = arrival.note(received, payload.len(), begun.elapsed()) {
+                    tell(event);
+                }
+            }
+            Some(Err(why)) => {
+                segment = None;
+                unusable = refusal(why)?;
+            }
+            None => {}
         }
         if let Some(last) = last_record(&payload) {
             break last;

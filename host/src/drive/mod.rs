@@ -1,5 +1,6 @@
 //! Driving a plan: orders go to a board's agent, finished repeats come back and are committed.
 
+mod arrival;
 mod away;
 mod delivery;
 mod driver;
@@ -43,6 +44,11 @@ pub enum DriveEvent {
         name: String,
         done: u64,
         total: u64,
+    },
+    /// A repeat takes its time to arrive: bytes, and of how many where that is known.
+    Receiving {
+        done: u64,
+        total: Option<u64>,
     },
     /// A repeat of another run of this store was brought along.
     StoredOther(OrderKey),

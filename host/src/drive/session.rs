@@ -391,7 +391,9 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     /// Commits the repeat that begins, then lets the agent forget it.
     async fn commit(&mut self, header: &SegmentHeader) -> Result<(), Stop> {
         let store = &mut *self.driver.store;
-        let delivery = delivery::take(&mut self.link, store, header, &mut self.aside).await?;
+        let tell = &mut *self.driver.tell;
+        let delivery =
+            delivery::take(&mut self.link, store, header, &mut self.aside, tell).await?;
         self.heard = Instant::now();
         // An acknowledgement deletes the board's copy.
         self.driver.store.still_there()?;

@@ -31,6 +31,14 @@ pub enum Received {
         lane: u16,
         rows: u32,
     },
+    /// A file made on the board follows.
+    Announced {
+        bytes: u64,
+    },
+    /// Bytes of such a file.
+    Part {
+        bytes: u64,
+    },
     /// Kept as it came: another schema, or not decodable.
     Raw,
     /// The last one; commit may follow.
@@ -156,6 +164,12 @@ impl Segment<'_> {
                 self.end = Some(end);
                 Received::End(outcome)
             }
+            (Some((_, Record::Artifact(artifact))), _) => Received::Announced {
+                bytes: artifact.bytes,
+            },
+            (Some((_, Record::ArtifactPart(part))), _) => Received::Part {
+                bytes: part.bytes.len() as u64,
+            },
             (Some(_), _) => Received::Typed,
             (None, _) => Received::Raw,
         };

@@ -105,6 +105,16 @@ impl ProgressLine {
                 let (done, total) = (units::bytes(*done as f64), units::bytes(*total as f64));
                 self.show(format!("sending {name} · {done} of {total}"));
             }
+            DriveEvent::Receiving { done, total } => {
+                let done = units::bytes(*done as f64);
+                self.show(match total {
+                    Some(total) => {
+                        let total = units::bytes(*total as f64);
+                        format!("receiving outputs · {done} of {total}")
+                    }
+                    None => format!("receiving a repeat · {done}"),
+                });
+            }
             DriveEvent::Started(_) => self.show("started".into()),
             DriveEvent::Progress(progress) => self.show(describe(progress, self.window)),
             DriveEvent::Stored { key, how, failure } => {
