@@ -17,6 +17,7 @@ pub mod folders;
 pub mod ids;
 pub mod link;
 pub mod load;
+pub mod near;
 pub mod order;
 pub mod repeat;
 pub mod telemetry;

@@ -1,5 +1,7 @@
 //! The known name that a mistyped one most likely means.
 
+use edgedyno_shared::near::distance;
+
 /// The nearest of `known` within a third of the name's length, ignoring case; ties go to the first.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
@@ -20,32 +22,9 @@ pub(crate) fn hint(name: &str, known: &[&str]) -> String {
     )
 }
 
-/// Levenshtein's edit distance, one row at a time.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_are_those_of_the_textbook() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("flaw", "lawn"), 2);
-    }
 
     #[test]
     fn a_typing_error_is_recognised_and_a_stranger_is_not() {
