@@ -327,11 +327,17 @@ mod tests {
     fn a_lock_that_is_handed_on_is_no_word_of_the_command() {
         let split = |line: &str| {
             let (words, lock) = split_lock(line.split_whitespace().map(OsString::from).collect());
-            let words: Vec<String> = words.into_iter().map(|w| w.into_string().unwrap()).collect();
+            let words: Vec<String> = words
+                .into_iter()
+                .map(|w| w.into_string().unwrap())
+                .collect();
             (words.join(" "), lock)
         };
         let listening = "serve --listen 10.0.0.1";
-        assert_eq!(split(&format!("{listening} --lock 7")), (listening.into(), Some(7)));
+        assert_eq!(
+            split(&format!("{listening} --lock 7")),
+            (listening.into(), Some(7))
+        );
         assert_eq!(split("serve --lock 7"), ("serve".into(), Some(7)));
         assert_eq!(split(listening), (listening.into(), None));
         assert_eq!(split("serve --lock x"), ("serve --lock x".into(), None));

@@ -5,9 +5,10 @@
 #[expect(dead_code, reason = "each file of tests uses a part of it")]
 mod client;
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use client::{Daemon, Host, STORE, Segment, order, wait_for};
@@ -15,18 +16,18 @@ use edgedyno_agent::BUILD_ID;
 use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::repeat::Outcome;
 use edgedyno_shared::wire::frame::{self, Frame, kind};
-use edgedyno_shared::wire::hello::{DaemonStatus, Hello};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello, HelloReply};
 use edgedyno_shared::wire::record::Record;
 use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request};
 
 /// The same program by another name of its build: what a rebuilt agent is to a board.
 struct Other {
-    program: PathBuf,
+    folder: tempfile::TempDir,
     build: String,
 }
 
 impl Other {
-    fn make(folder: &Path) -> Self {
+    fn make() -> Self {
         let digit = if BUILD_ID.ends_with('0') { "1" } else { "0" };
         let build = format!("{}{digit}", &BUILD_ID[..BUILD_ID.len() - 1]);
         let mut bytes = std::fs::read(env!("CARGO_BIN_EXE_edgedyno-agent")).unwrap();
@@ -36,15 +37,21 @@ impl Other {
         for at in places.collect::<Vec<usize>>() {
             bytes[at..at + own.len()].copy_from_slice(build.as_bytes());
         }
-        let program = folder.join("other-agent");
+        let folder = tempfile::tempdir().unwrap();
+        let other = Self { folder, build };
+        let program = other.program();
         std::fs::write(&program, bytes).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Self { program, build }
+        other
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.path().join("edgedyno-agent")
     }
 
     fn command(&self, daemon: &Daemon, words: &[&str]) -> Command {
         let like = daemon.command(words);
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(self.program());
         command.args(words);
         for (name, value) in like.get_envs() {
             command.env(name, value.unwrap());
@@ -69,7 +76,10 @@ fn said(mut command: Command) -> String {
 
 /// Build and process of who answers; none when nobody does.
 fn serving(daemon: &Daemon) -> Option<(String, u32)> {
-    use std::io::Write;
+    look(daemon).map(|(build, status)| (build, status.process))
+}
+
+fn look(daemon: &Daemon) -> Option<(String, DaemonStatus)> {
     let mut stream = UnixStream::connect(daemon.socket()).ok()?;
     let mut exchange = |frame: Frame| {
         stream.write_all(&frame.to_bytes()).ok()?;
@@ -77,10 +87,10 @@ fn serving(daemon: &Daemon) -> Option<(String, u32)> {
     };
     let hello = Hello::new(BuildId("test".into()), StoreId::NONE);
     let reply = exchange(hello.to_frame())?;
-    let reply = edgedyno_shared::wire::hello::HelloReply::parse(&reply.payload).ok()?;
+    let reply = HelloReply::parse(&reply.payload).ok()?;
     let status = exchange(Frame::empty(kind::STATUS))?;
     let status = DaemonStatus::parse(&status.payload).ok()?;
-    Some((reply.agent.build.0, status.process))
+    Some((reply.agent.build.0, status))
 }
 
 fn build_of(segment: &Segment) -> String {
@@ -110,9 +120,8 @@ fn measuring(words: &[&str]) -> (Daemon, Vec<u16>) {
     });
     let answers = host.submit(orders.collect());
     assert!(answers.iter().all(|a| *a == OrderAnswer::Accepted));
-    let arena = daemon.folder.path().join("run/edgedyno");
     wait_for("a repeat", || {
-        std::fs::read_dir(&arena).is_ok_and(|mut dir| dir.next().is_some())
+        look(&daemon).is_some_and(|(_, status)| status.running)
     });
     (daemon, cpus)
 }
@@ -120,9 +129,13 @@ fn measuring(words: &[&str]) -> (Daemon, Vec<u16>) {
 #[test]
 fn a_repeat_that_runs_ends_in_the_old_build_and_the_queue_goes_on_in_the_new_one_without_a_host() {
     for words in [&["serve", "--on-demand", "relay"][..], &["serve"]] {
+        let other = Other::make();
         let (daemon, cpus) = measuring(words);
-        let other = Other::make(daemon.folder.path());
-        assert_eq!(other.take_over(&daemon), "another", "it has a repeat to end");
+        assert_eq!(
+            other.take_over(&daemon),
+            "another",
+            "it has a repeat to end"
+        );
 
         let spool = daemon.state().join("spool").join(STORE.to_string());
         let waiting = || {
@@ -161,7 +174,7 @@ fn an_agent_that_measures_nothing_makes_way_at_once() {
         let before = serving(&daemon).unwrap();
         assert_eq!(before, (BUILD_ID.to_owned(), daemon.id()));
         assert_eq!(said(daemon.command(&["take-over"])), "this");
-        let other = Other::make(daemon.folder.path());
+        let other = Other::make();
         let answer = other.take_over(&daemon);
         // Between the two nobody may have been there to ask.
         assert!(["this", "nobody"].contains(&answer.as_str()), "{answer}");
@@ -177,16 +190,15 @@ fn an_agent_that_measures_nothing_makes_way_at_once() {
 #[test]
 fn a_host_s_own_daemon_is_told_to_leave() {
     let mut daemon = Daemon::start(&["serve", "--on-demand", "local"]);
-    let other = Other::make(daemon.folder.path());
+    let other = Other::make();
     assert_eq!(other.take_over(&daemon), "nobody");
     assert_eq!(daemon.wait(), Some(0));
 }
 
 #[test]
 fn a_relay_of_an_older_build_starts_the_one_that_was_brought_last() {
-    use std::io::Write;
     let mut daemon = Daemon::start(&["serve"]);
-    let other = Other::make(daemon.folder.path());
+    let other = Other::make();
     other.take_over(&daemon);
     wait_for("the other build", || {
         serving(&daemon).is_some_and(|(build, _)| build == other.build)
@@ -202,7 +214,7 @@ fn a_relay_of_an_older_build_starts_the_one_that_was_brought_last() {
     let hello = Hello::new(BuildId("test".into()), StoreId::NONE);
     to.write_all(&hello.to_frame().to_bytes()).unwrap();
     let reply = frame::read_blocking(&mut from, frame::LIMIT).unwrap();
-    let reply = edgedyno_shared::wire::hello::HelloReply::parse(&reply.unwrap().payload).unwrap();
+    let reply = HelloReply::parse(&reply.unwrap().payload).unwrap();
     assert_eq!(reply.agent.build.0, other.build);
     to.write_all(&Frame::empty(kind::RETIRE).to_bytes())
         .unwrap();

@@ -491,9 +491,7 @@ fn assert_complete(lab: &Lab, repeats: u64) {
             )
         })
         .collect();
-    let expected: Vec<_> = (0..repeats)
-        .map(|repeat| (repeat, 0, "complete"))
-        .collect();
+    let expected: Vec<_> = (0..repeats).map(|repeat| (repeat, 0, "complete")).collect();
     assert_eq!(ended, expected, "{rows:#?}");
 }
 

@@ -111,7 +111,10 @@ mod tests {
             let mut artifacts = Artifacts::new(quota);
             let why = artifacts.announce(&file(0, 10 * MIB + 1), room);
             let why = why.unwrap_err();
-            assert!(why.contains("10485761 bytes") && why.contains("for 10485760"), "{why}");
+            assert!(
+                why.contains("10485761 bytes") && why.contains("for 10485760"),
+                "{why}"
+            );
             assert!(!artifacts.takes(&part(0, 1)));
             assert_eq!(artifacts.announce(&file(1, 10 * MIB), room), Ok(()));
         }

@@ -454,7 +454,10 @@ mod tests {
                 }
             }
         });
-        assert_eq!((outcome, events), (Outcome::Complete, vec!["output_not_kept".to_owned()]));
+        assert_eq!(
+            (outcome, events),
+            (Outcome::Complete, vec!["output_not_kept".to_owned()])
+        );
         assert_eq!((names, parts), (vec!["1.npy".to_owned()], 1));
     }
 

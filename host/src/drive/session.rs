@@ -392,8 +392,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     async fn commit(&mut self, header: &SegmentHeader) -> Result<(), Stop> {
         let store = &mut *self.driver.store;
         let tell = &mut *self.driver.tell;
-        let delivery =
-            delivery::take(&mut self.link, store, header, &mut self.aside, tell).await?;
+        let delivery = delivery::take(&mut self.link, store, header, &mut self.aside, tell).await?;
         self.heard = Instant::now();
         // An acknowledgement deletes the board's copy.
         self.driver.store.still_there()?;

@@ -504,7 +504,10 @@ mod tests {
         assert!(restarts(Place::Free));
         assert!(!restarts(Place::ToBeLeft));
         let script = service_script("unit", false, Place::ToBeLeft);
-        assert!(script.contains("daemon-reload"), "what starts next is the new one: {script}");
+        assert!(
+            script.contains("daemon-reload"),
+            "what starts next is the new one: {script}"
+        );
     }
 
     #[test]
