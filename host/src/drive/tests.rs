@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use edgedyno_shared::ids::{BootId, RunId, StoreId};
 use edgedyno_shared::order::{OrderKey, RepeatOrder};
@@ -16,6 +17,7 @@ use edgedyno_shared::wire::request::{
     LeaseState, OrderAnswer, QueueEntry, QueueState, Reply, Request,
 };
 use tokio::task::LocalSet;
+use tokio::time::timeout;
 
 use super::interrupts::Interrupts;
 use super::parallel::{Job, side_by_side};
@@ -37,6 +39,8 @@ enum Fate {
     Fail(FailureCode),
     /// Closes the connection in the middle of the segment.
     CutDelivery,
+    /// Listens for a while before it sends the last record of the segment.
+    Tarry,
     /// Closes the connection and forgets the order.
     Forget,
     /// Measures, and is gone before the acknowledgement arrives.
@@ -60,6 +64,16 @@ struct Agent {
     cancels: Vec<bool>,
     connections: u64,
     last_segment: u64,
+    /// What the host said before the last record of a segment was sent.
+    early: Vec<Request>,
+}
+
+/// How a segment is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Whole,
+    Cut,
+    Tarrying,
 }
 
 /// A board whose agent lives in the same thread.
@@ -100,7 +114,7 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
     let waiting: Vec<_> = agent.borrow().spool.clone().into_iter().collect();
     for (segment, header) in waiting {
         let outcome = agent.borrow().endings[&segment].clone();
-        deliver(&mut line, &header, outcome, false).await;
+        deliver(&mut line, &header, outcome, How::Whole).await;
     }
     while let Some((number, request)) = line.try_request().await {
         let answer = match request {
@@ -131,7 +145,7 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
                     } else {
                         Outcome::Complete
                     };
-                    finish(&agent, &mut line, order, outcome, false).await;
+                    finish(&agent, &mut line, order, outcome, How::Whole).await;
                 }
                 continue;
             }
@@ -201,9 +215,13 @@ async fn run(
         },
         _ => Outcome::Complete,
     };
-    let cut = fate == Fate::CutDelivery;
-    finish(agent, line, order, outcome, cut).await;
-    (!cut && fate != Fate::CutBeforeAcknowledgement).then_some(())
+    let how = match fate {
+        Fate::CutDelivery => How::Cut,
+        Fate::Tarry => How::Tarrying,
+        _ => How::Whole,
+    };
+    finish(agent, line, order, outcome, how).await;
+    (how != How::Cut && fate != Fate::CutBeforeAcknowledgement).then_some(())
 }
 
 async fn finish(
@@ -211,7 +229,7 @@ async fn finish(
     line: &mut FakeAgent,
     order: RepeatOrder,
     outcome: Outcome,
-    cut: bool,
+    how: How,
 ) {
     let header = {
         let mut agent = agent.borrow_mut();
@@ -228,13 +246,26 @@ async fn finish(
         agent.endings.insert(segment, outcome.clone());
         header
     };
-    deliver(line, &header, outcome, cut).await;
+    let early = deliver(line, &header, outcome, how).await;
+    agent.borrow_mut().early.extend(early);
 }
 
-async fn deliver(line: &mut FakeAgent, header: &SegmentHeader, outcome: Outcome, cut: bool) {
+/// Returns what the host said too early.
+async fn deliver(
+    line: &mut FakeAgent,
+    header: &SegmentHeader,
+    outcome: Outcome,
+    how: How,
+) -> Option<Request> {
     line.segment(header).await;
-    if cut {
-        return;
+    let mut early = None;
+    match how {
+        How::Whole => {}
+        How::Cut => return None,
+        How::Tarrying => {
+            let word = timeout(Duration::from_millis(100), line.try_request()).await;
+            early = word.ok().flatten().map(|(_, request)| request);
+        }
     }
     let end = RepeatEnd {
         outcome,
@@ -245,6 +276,7 @@ async fn deliver(line: &mut FakeAgent, header: &SegmentHeader, outcome: Outcome,
         chunks: 0,
     };
     line.record(0, &Record::End(end)).await;
+    early
 }
 
 struct Driven {
@@ -361,6 +393,16 @@ fn a_delivery_cut_short_is_replayed_and_stored_once() {
             .iter()
             .any(|e| matches!(e, DriveEvent::Reconnecting(_)))
     );
+}
+
+#[test]
+fn nothing_is_acknowledged_before_it_is_there_whole() {
+    let board = ScriptedBoard::new(&[Fate::Tarry]);
+    let driven = drive(&board, 2);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    let early = board.0.borrow().early.clone();
+    assert!(early.is_empty(), "{early:?}");
+    assert_eq!(driven.rows.len(), 2);
 }
 
 #[test]
