@@ -222,6 +222,7 @@ fn keep_pictures(browser: &Browser, name: &str) {
     let Some(folder) = std::env::var_os("EDGEDYNO_TEST_PICTURES") else {
         return;
     };
+    std::fs::create_dir_all(&folder).unwrap();
     for theme in ["light", "dark"] {
         browser.prefer(theme).unwrap();
         let file = format!("{name}-{theme}.png");

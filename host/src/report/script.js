@@ -45,7 +45,7 @@ for (const box of document.querySelectorAll(".table")) {
 }
 for (const figure of document.querySelectorAll("figure")) {
   const out = figure.querySelector("output"), drawing = figure.querySelector(".drawing");
-  const marks = [...figure.querySelectorAll("svg rect, svg circle")].filter((mark) => mark.querySelector("title"));
+  const marks = [...figure.querySelectorAll("svg rect, svg circle")].filter((mark) => mark.querySelector("title") && !mark.closest(".legend"));
   let chosen = -1;
   const show = (at) => {
     if (marks[chosen]) marks[chosen].classList.remove("chosen");
