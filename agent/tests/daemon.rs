@@ -7,7 +7,7 @@ mod client;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use client::{Daemon, Host, STORE, Segment, order, wait_for};
 use edgedyno_agent::clock::{Clock as _, Monotonic};
@@ -285,6 +285,65 @@ fn a_killed_daemon_hands_over_what_was_measured() {
         host.segment().end().outcome,
         Outcome::Complete,
         "the queue goes on"
+    );
+}
+
+/// A daemon can die when a repeat is in the spool already and its folder is not gone yet.
+#[test]
+fn what_is_in_the_spool_is_not_recovered_once_more() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let runtime = memory.path().to_str().unwrap();
+    let mut daemon = Daemon::start_with(&["serve"], &[("XDG_RUNTIME_DIR", runtime)]);
+    let mut host = daemon.connect();
+    let mut long = order(0, &[("latency_us", "1000")]);
+    long.rules.measure.duration = Nanos::from_secs(60);
+    host.submit(vec![long.clone()]);
+    wait_for(
+        "the window",
+        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
+    );
+    daemon.kill();
+    let folders = memory.path().join("edgedyno");
+    let kept = memory.path().join("kept");
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
+        assert!(copied.unwrap().success());
+    };
+    copy(&folders, &kept);
+    daemon.restart(&["serve"]);
+    assert_eq!(daemon.connect().segment().header.key, long.key);
+    daemon.kill();
+    std::fs::remove_dir_all(&folders).unwrap();
+    copy(&kept, &folders);
+    daemon.restart(&["serve"]);
+    let mut host = daemon.connect();
+    assert_eq!(host.segment().header.key, long.key);
+    let next = order(1, &[]);
+    host.submit(vec![next.clone()]);
+    assert_eq!(
+        host.segment().header.key,
+        next.key,
+        "and not the first again"
+    );
+}
+
+#[test]
+fn an_order_that_is_known_is_not_taken_again() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut host = daemon.connect();
+    let orders = vec![order(0, &[]), order(1, &[])];
+    assert_eq!(host.submit(orders.clone()), vec![OrderAnswer::Accepted; 2]);
+    assert_eq!(host.submit(orders.clone()), vec![OrderAnswer::Known; 2]);
+    let segments = [host.segment(), host.segment()];
+    // Measured, and waiting for the host's word that it has it.
+    assert_eq!(host.submit(orders), vec![OrderAnswer::Known; 2]);
+    for segment in &segments {
+        host.acknowledge(segment);
+    }
+    let queue = host.ask(Request::Queue);
+    assert!(
+        matches!(&queue, Ok(Reply::Queue(q)) if q.is_empty()),
+        "{queue:?}"
     );
 }
 
