@@ -620,7 +620,7 @@ fn a_relay_of_another_build_retires_the_daemon_and_starts_its_own() {
             asked.kind
         }
     });
-    let mut relay = std::process::Command::new(env!("CARGO_BIN_EXE_edgedyno-agent"))
+    let mut relay = Command::new(env!("CARGO_BIN_EXE_edgedyno-agent"))
         .args(["serve", "--stdio"])
         .env("EDGEDYNO_AGENT_STATE", &state)
         .env("XDG_RUNTIME_DIR", &run)

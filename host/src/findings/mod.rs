@@ -44,6 +44,18 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Finding {
+    /// Its words where it is read among those of other repeats. Some begin with their repeat already, because
+    /// they are read alone elsewhere.
+    pub fn told(&self) -> String {
+        let repeat = self.repeat.map(|repeat| format!("repeat {repeat}"));
+        match repeat.filter(|repeat| !self.text.starts_with(repeat.as_str())) {
+            Some(repeat) => format!("{repeat}: {}", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
 /// How much a finding weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {

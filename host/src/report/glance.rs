@@ -20,6 +20,8 @@ use crate::ui::units;
 const WORTH: f64 = 0.01;
 /// A CPU that works for this share of the window has nothing to wait for.
 const FULL: f64 = 0.95;
+/// An interval that reaches further than this to either side is told by its ends.
+const NARROW: f64 = 0.1;
 /// A clock below this share of its limit is not at its limit.
 const FULL_CLOCK: f64 = 0.98;
 
@@ -173,13 +175,28 @@ fn board(chapter: &Chapter) -> String {
     known.join("; ")
 }
 
+/// Cases whose figures may be used; all of them where none may.
+fn usable(chapter: &Chapter) -> Vec<&Part> {
+    let is_usable = |part: &&Part| !is_invalid(&part.summary);
+    let usable: Vec<&Part> = chapter.parts.iter().filter(is_usable).collect();
+    match usable.is_empty() {
+        true => chapter.parts.iter().collect(),
+        false => usable,
+    }
+}
+
+fn is_invalid(summary: &CaseSummary) -> bool {
+    let mut findings = summary.findings.iter();
+    findings.any(|finding| finding.level == Level::Invalid)
+}
+
 /// Least and most of a figure with the cases that have them; one figure where there is one case.
 fn range(
     chapter: &Chapter,
     figure: impl Fn(&CaseSummary) -> Option<f64>,
     show: impl Fn(f64) -> String,
 ) -> Option<String> {
-    let known = chapter.parts.iter();
+    let known = usable(chapter).into_iter();
     let known = known.filter_map(|part| Some((figure(&part.summary)?, part.label.as_str())));
     let mut known: Vec<(f64, &str)> = known.collect();
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -212,7 +229,7 @@ fn warm(chapter: &Chapter) -> String {
         time,
     );
     let rate = range(chapter, |s| s.latency.as_ref()?.rate_hz, units::hertz);
-    let enough = chapter.parts.iter().all(|part| {
+    let enough = usable(chapter).iter().all(|part| {
         let latency = part.summary.latency.as_ref();
         latency.is_none_or(|latency| latency.distribution.p99.enough)
     });
@@ -221,11 +238,15 @@ fn warm(chapter: &Chapter) -> String {
     } else {
         " (too few trials for a sure p99)"
     };
+    let left_out = match chapter.parts.len() - usable(chapter).len() {
+        0 => "",
+        _ => "; cases that must not be used are left out",
+    };
     let more = |name: &str, text: Option<String>| {
         text.map_or_else(String::new, |text| format!("; {name} {}", escape(&text)))
     };
     format!(
-        "a run takes <b>{}</b> (p50){}{mark}{}",
+        "a run takes <b>{}</b> (p50){}{mark}{}{left_out}",
         escape(&middle),
         more("p99", p99),
         more("rate", rate)
@@ -238,7 +259,8 @@ fn cold(chapter: &Chapter) -> String {
     let times = |ns: fn(&CaseSummary) -> Option<f64>| {
         let show = |ratio: f64| format!("{} times", units::figure(ratio));
         let ratio = move |s: &CaseSummary| Some(ns(s)? / p50(s)?);
-        let known = chapter.parts.iter().filter_map(|part| ratio(&part.summary));
+        let known = usable(chapter).into_iter();
+        let known = known.filter_map(|part| ratio(&part.summary));
         let (low, high) = known.fold((f64::MAX, f64::MIN), |(low, high), ratio| {
             (low.min(ratio), high.max(ratio))
         });
@@ -273,28 +295,39 @@ fn sure(chapter: &Chapter) -> String {
         units::count(trials),
         units::count(u64::from(repeats))
     );
-    let estimates = summaries().filter_map(|s| s.latency.as_ref()?.p50_interval);
+    let estimates = usable(chapter).into_iter();
+    let estimates = estimates.filter_map(|part| part.summary.latency.as_ref()?.p50_interval);
     let (over, within): (Vec<_>, Vec<_>) =
         estimates.partition(|estimate| estimate.kind == IntervalKind::OverRepeats);
     let half =
         |estimate: &crate::stats::interval::Estimate| (estimate.high / estimate.low).sqrt() - 1.0;
-    let widest = over
-        .iter()
-        .map(half)
-        .reduce(f64::max)
-        .filter(|half| half.is_finite());
-    if let Some(half) = widest {
-        let each = if over.len() > 1 {
-            ", at most, for each case"
-        } else {
-            ""
+    let widest = over.iter().filter(|estimate| half(estimate).is_finite());
+    if let Some(widest) = widest.max_by(|a, b| half(a).total_cmp(&half(b))) {
+        let several = over.len() > 1;
+        let share = (half(widest) * 1e3).round() / 1e3;
+        let _ = match share <= NARROW {
+            true => write!(
+                out,
+                "; the 95 % interval of p50 is ±{}{}",
+                units::percent(share),
+                if several {
+                    ", at most, for each case"
+                } else {
+                    ""
+                }
+            ),
+            false => write!(
+                out,
+                "; <b>the 95 % interval of p50 reaches from {} to {}</b>{}",
+                time(widest.low),
+                time(widest.high),
+                if several {
+                    " for the least sure case"
+                } else {
+                    ""
+                }
+            ),
         };
-        let half = (half * 1e3).round() / 1e3;
-        let _ = write!(
-            out,
-            "; the 95 % interval of p50 is ±{}{each}",
-            units::percent(half)
-        );
     }
     if !within.is_empty() {
         let _ = write!(
@@ -317,13 +350,7 @@ fn sure(chapter: &Chapter) -> String {
             .filter(|finding| finding.level == level)
             .count()
     };
-    let invalid = summaries()
-        .filter(|s| {
-            s.findings
-                .iter()
-                .any(|finding| finding.level == Level::Invalid)
-        })
-        .count();
+    let invalid = summaries().filter(|s| is_invalid(s)).count();
     let _ = match (invalid, count(Level::Warning)) {
         (0, 0) => write!(out, "; no finding speaks against it"),
         (0, warnings) => write!(
@@ -365,7 +392,7 @@ fn limits(chapter: &Chapter) -> String {
     let busy = chapter.parts.iter().filter_map(busy).reduce(f64::min);
     match busy {
         Some(least) if least >= FULL => out.push(format!(
-            "its own computing: every busy thread had its CPU for at least {} of the window",
+            "its own computing: its threads used at least {} of a CPU each",
             units::percent(least.min(1.0))
         )),
         Some(least) => out.push(format!(
@@ -375,7 +402,10 @@ fn limits(chapter: &Chapter) -> String {
         None => {}
     }
     let waits = [
-        (span(|b| b.run_delay_share), "it waited for a CPU for"),
+        (
+            span(|b| b.run_delay_share),
+            "its threads together waited for a CPU for",
+        ),
         (span(|b| b.foreign_share), "others used its CPUs for"),
         (span(|b| b.steal_share), "the hypervisor took its CPUs for"),
     ];

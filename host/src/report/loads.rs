@@ -111,7 +111,7 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
         .map(|figure| sections::figure(figure, prefix));
     format!(
         "<ul>{}</ul>\n{}<p class=\"quiet\">GB/s: {}. Ratios are paired by round, with half the width of their 95 % \
-         interval. Against spin: against the same CPUs kept busy with work that needs no memory.</p>\n{}",
+         interval, or all of it where it is wide. Against spin: against the same CPUs kept busy with work that needs no memory.</p>\n{}",
         lines.join("\n"),
         table(experiment, whose).html(),
         escape(experiment.currency),

@@ -15,17 +15,17 @@ use crate::ui::sweep;
 use crate::ui::units::{self, UNKNOWN};
 
 /// A finding's words, and the cases that have it.
-type Told<'a> = BTreeMap<&'a str, Vec<String>>;
+type Told = BTreeMap<String, Vec<String>>;
 
 /// All findings, the gravest first, those of one kind together and the same one of several cases once.
 pub(super) fn findings(chapters: &[Chapter]) -> String {
-    let mut all: BTreeMap<(std::cmp::Reverse<Level>, &str), Told<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<(std::cmp::Reverse<Level>, &str), Told> = BTreeMap::new();
     for chapter in chapters {
         for part in &chapter.parts {
             for finding in &part.summary.findings {
                 let kind = (std::cmp::Reverse(finding.level), finding.code);
                 let told = all.entry(kind).or_default();
-                let whose = told.entry(finding.text.as_str()).or_default();
+                let whose = told.entry(finding.told()).or_default();
                 let name = place(chapters, chapter, part);
                 if !whose.contains(&name) {
                     whose.push(name);

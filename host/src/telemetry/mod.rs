@@ -26,7 +26,7 @@ pub(crate) fn of_repeat<E>(
     samples: impl Fn(u16) -> Result<SamplesRow, E>,
 ) -> Result<(Vec<Digest>, Vec<Moment>), E> {
     let mut digests = Vec::with_capacity(row.channels.len());
-    let mut moments = moment::of(&trials.slowest);
+    let mut moments = moment::of(&trials.slowest, trials.window);
     for channel in &row.channels {
         let samples = samples(channel.id)?;
         let mut digest = digest(channel, &samples, trials.window);

@@ -20,6 +20,7 @@ pub struct Moment {
     /// Where the trial stands among the measured ones.
     pub trial: u64,
     pub span: Span,
+    around: Span,
     pub seen: Vec<Seen>,
 }
 
@@ -33,11 +34,19 @@ pub struct Seen {
     pub usually: f64,
 }
 
-pub(super) fn of(slowest: &[(u64, Span)]) -> Vec<Moment> {
-    let moment = |(trial, span): &(u64, Span)| Moment {
-        trial: *trial,
-        span: *span,
-        seen: Vec::new(),
+/// `window`: what lies before and after it, where a worker starts and ends, is no part of any moment.
+pub(super) fn of(slowest: &[(u64, Span)], window: Option<Span>) -> Vec<Moment> {
+    let moment = |(trial, span): &(u64, Span)| {
+        let (start_ns, end_ns) = (span.start_ns - AROUND_NS, span.end_ns + AROUND_NS);
+        Moment {
+            trial: *trial,
+            span: *span,
+            around: Span {
+                start_ns: window.map_or(start_ns, |window| start_ns.max(window.start_ns)),
+                end_ns: window.map_or(end_ns, |window| end_ns.min(window.end_ns)),
+            },
+            seen: Vec::new(),
+        }
     };
     slowest.iter().map(moment).collect()
 }
@@ -45,11 +54,7 @@ pub(super) fn of(slowest: &[(u64, Span)]) -> Vec<Moment> {
 impl Moment {
     /// Takes in a channel where it was unusual. `whole` is the channel over the window.
     pub(super) fn look(&mut self, whole: &Digest, samples: &SamplesRow) {
-        let around = Span {
-            start_ns: self.span.start_ns - AROUND_NS,
-            end_ns: self.span.end_ns + AROUND_NS,
-        };
-        let then = digest(&whole.channel, samples, Some(around));
+        let then = digest(&whole.channel, samples, Some(self.around));
         let pick = |digest: &Digest| match digest.is_counter() {
             true => digest.per_second(),
             false => digest.mean(),
@@ -130,7 +135,7 @@ mod tests {
             quality: vec![0; at_ns.len()],
             at_ns,
         };
-        let mut moment = of(&[(7, span)]).remove(0);
+        let mut moment = of(&[(7, span)], window).remove(0);
         // From CPU 0 to 1 and back is no rise.
         let moved = SamplesRow {
             value: (0..=100).map(|i| i64::from(i == 50)).collect(),
@@ -155,5 +160,31 @@ mod tests {
         let seen = &moment.seen[0];
         assert!((seen.then / 1e9 - 0.1 / 0.35).abs() < 1e-6);
         assert!((seen.usually / 1e9 - 0.01).abs() < 1e-6);
+    }
+
+    /// A worker that starts has little memory yet: that is nothing to tell of a trial soon after.
+    #[test]
+    fn what_was_before_the_window_is_no_part_of_a_moment() {
+        let at_ns: Vec<i64> = (0..20).map(|i| i * SECOND / 10).collect();
+        let samples = SamplesRow {
+            value: at_ns
+                .iter()
+                .map(|at| if *at < SECOND { 16 } else { 40_000 })
+                .collect(),
+            quality: vec![0; at_ns.len()],
+            at_ns,
+        };
+        let window = Some(Span {
+            start_ns: SECOND,
+            end_ns: 2 * SECOND,
+        });
+        let first = Span {
+            start_ns: SECOND + 10_000_000,
+            end_ns: SECOND + 12_000_000,
+        };
+        let mut moment = of(&[(0, first)], window).remove(0);
+        let channel = channel("worker.pss", "bytes", KindRow::Gauge);
+        moment.look(&digest(&channel, &samples, window), &samples);
+        assert_eq!(moment.seen, []);
     }
 }

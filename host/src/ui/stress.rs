@@ -221,15 +221,22 @@ pub(crate) fn of_recovery(recovery: &Recovery) -> String {
     )
 }
 
-/// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio.
+/// Where an interval reaches this far to either side, it is no longer as wide above as below.
+const NARROW: f64 = 0.1;
+
+/// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio; the whole of a wide interval:
+/// `1.762 (0.77…4.03)`.
 pub(crate) fn of_ratio(ratio: Option<&Ratio>) -> String {
     let Some(ratio) = ratio else {
         return UNKNOWN.to_owned();
     };
     match ratio.ci95 {
         Some((low, high)) => {
-            let half = (high / low).sqrt() - 1.0;
-            format!("{} ±{}", figure(ratio.ratio), percent(round(half)))
+            let half = round((high / low).sqrt() - 1.0);
+            match half <= NARROW {
+                true => format!("{} ±{}", figure(ratio.ratio), percent(half)),
+                false => format!("{} ({low:.2}…{high:.2})", figure(ratio.ratio)),
+            }
         }
         None => figure(ratio.ratio),
     }

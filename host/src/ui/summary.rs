@@ -614,14 +614,10 @@ fn findings(summary: &CaseSummary) -> Option<String> {
         .filter(|f| f.code != "failed_repeat");
     let mut rows = 0;
     for finding in untold {
-        let repeat = finding.repeat.map(|repeat| format!("repeat {repeat}"));
-        // Some texts begin with their repeat, because they are read alone elsewhere.
-        let repeat = repeat.filter(|repeat| !finding.text.starts_with(repeat.as_str()));
-        let repeat = repeat.map_or_else(String::new, |repeat| format!("{repeat}: "));
         table.row([
             finding.level.name().to_owned(),
             finding.code.to_owned(),
-            format!("{repeat}{}", finding.text),
+            finding.told(),
         ]);
         rows += 1;
     }
