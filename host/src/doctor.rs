@@ -504,7 +504,7 @@ fn look_at_build(report: &mut Report, greeted: &Greeted, route: &SshRoute) -> Re
         Some(false) => report.warn(
             "version",
             "another build than the one beside this program, and both understand each other",
-            "bring it there with `edgedyno board update`",
+            "bring it there with `edgedyno board update NAME`",
         ),
         _ => report.good("version", "host and agent understand each other"),
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::board::known::KnownBoard;
 use crate::board::setup::Ready;
+use crate::board::ssh::deploy::Removed;
 use crate::board::ssh::probe::Libc;
 use crate::bundle::{Bundled, Taken};
 use crate::cmd::top::Seen;
@@ -366,8 +367,13 @@ pub fn board_ready(name: &str, ready: &Ready) -> Value {
 }
 
 /// `board remove --json`.
-pub fn board_removed(name: &str, deleted: &[String]) -> Value {
-    json!({ "document": "edgedyno/board-removed/1", "name": name, "deleted": deleted })
+pub fn board_removed(name: &str, removed: &Removed) -> Value {
+    json!({
+        "document": "edgedyno/board-removed/1",
+        "name": name,
+        "deleted": removed.deleted,
+        "kept": removed.kept,
+    })
 }
 
 /// `board doctor --json`.

@@ -180,6 +180,23 @@ fn a_board_is_added_measured_updated_and_cleared() {
     assert_eq!(listed["boards"], Value::Array(Vec::new()));
 }
 
+/// Who tries it all with the ssh server of the own machine has one home on both sides.
+#[test]
+fn a_board_that_is_this_machine_keeps_what_this_machine_uses() {
+    let Some(mut lab) = Lab::added() else { return };
+    let state = lab.sshd.home().join(".local/state/edgedyno");
+    assert!(state.exists());
+    lab.sandbox.env("EDGEDYNO_AGENT_STATE", &state);
+    let removed = lab.board(&["remove", "x", "--json"]).ok().json();
+    assert_matches_schema(&removed, "board-removed");
+    assert_eq!(removed["kept"], serde_json::json!([state]));
+    assert!(
+        !removed["deleted"].to_string().contains("/state/edgedyno\""),
+        "{removed:#}"
+    );
+    assert!(state.exists());
+}
+
 #[test]
 fn a_board_is_shown_as_it_is_now() {
     let Some(lab) = Lab::added() else { return };

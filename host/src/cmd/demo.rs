@@ -174,7 +174,7 @@ async fn find_runtimes(
         let usable = |verdict: &RuntimeVerdict| matches!(verdict, RuntimeVerdict::Usable(_));
         let has_library = backend.runtimes.iter().any(|r| usable(&r.verdict));
         if !backend.simulated && (backend.built_in || has_library) {
-            chosen.push(choose(&device, Some(&backend.name), None, inquiry).await?);
+            chosen.push(choose((local::NAME, &device), Some(&backend.name), None, inquiry).await?);
         }
     }
     if chosen.is_empty() {

@@ -8,6 +8,7 @@ use edgedyno_shared::device::{
     BackendInfo, DeviceInfo, RuntimeFacts, RuntimeFound, RuntimeVerdict,
 };
 
+use crate::board::local;
 use crate::exit::CommandError;
 use crate::near;
 
@@ -97,13 +98,17 @@ pub fn choose_backend<'a>(
 }
 
 /// A note when nobody chose the built-in runtime and it is used all the same.
-pub fn built_in_note(backend: &BackendInfo, named: Option<&str>) -> Option<String> {
+pub fn built_in_note(backend: &BackendInfo, named: Option<&str>, board: &str) -> Option<String> {
     (named.is_none() && backend.built_in).then(|| {
         let version = backend.version.as_deref().unwrap_or_default();
         let name = format!("{} {version}", backend.name);
+        let there = match board {
+            local::NAME => String::new(),
+            board => format!(" --board {board}"),
+        };
         format!(
             "no ONNX Runtime found: measuring on the built-in runtime {}; \
-             `edgedyno runtime install onnxruntime` fetches one",
+             `edgedyno runtime install onnxruntime{there}` fetches one",
             name.trim()
         )
     })
@@ -277,12 +282,18 @@ mod tests {
         let with = device(vec![library("1.22.0")]);
         let chosen = choose_backend(&with, None, None).unwrap();
         assert_eq!(chosen.name, "onnxruntime");
-        assert_eq!(built_in_note(chosen, None), None);
+        assert_eq!(built_in_note(chosen, None, "local"), None);
         let without = device(vec![refused("/x", "it is text")]);
         let chosen = choose_backend(&without, None, None).unwrap();
         assert_eq!(chosen.name, "rten");
-        assert!(built_in_note(chosen, None).unwrap().contains("rten 0.27"));
-        assert_eq!(built_in_note(chosen, Some("rten")), None);
+        assert!(
+            built_in_note(chosen, None, "local")
+                .unwrap()
+                .contains("rten 0.27")
+        );
+        assert_eq!(built_in_note(chosen, Some("rten"), "local"), None);
+        let there = built_in_note(chosen, None, "x5").unwrap();
+        assert!(there.contains("`edgedyno runtime install onnxruntime --board x5`"));
     }
 
     #[test]

@@ -104,6 +104,11 @@ impl Cache {
         Self::at(self.root.join("boards").join(architecture))
     }
 
+    /// The folder that all of it is in.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The folder all versions of all packages are in.
     pub fn runtimes(&self) -> PathBuf {
         self.root.join("runtimes")

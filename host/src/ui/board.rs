@@ -10,6 +10,7 @@ use super::units;
 use crate::board::known::{KnownBoard, Start};
 use crate::board::local;
 use crate::board::setup::Ready;
+use crate::board::ssh::deploy::Removed;
 use crate::board::ssh::probe::Libc;
 use crate::doctor::{Report, State};
 use crate::documents::utc;
@@ -253,11 +254,12 @@ fn serving(ready: &Ready) -> Option<String> {
 }
 
 /// `board remove`.
-pub fn removed(name: &str, deleted: &[String]) -> String {
-    let mut lines: Vec<String> = deleted
-        .iter()
-        .map(|path| format!("deleted {path}"))
-        .collect();
+pub fn removed(name: &str, removed: &Removed) -> String {
+    let deleted = removed.deleted.iter().map(|path| format!("deleted {path}"));
+    let kept = removed.kept.iter();
+    let kept =
+        kept.map(|path| format!("kept {path}: the board is this machine, which uses it too"));
+    let mut lines: Vec<String> = deleted.chain(kept).collect();
     if lines.is_empty() {
         lines.push("nothing was left there".into());
     }

@@ -3,6 +3,7 @@
 //! Each build has a folder of its own, `BASE/VERSION-HASH/edgedyno-agent`, so that an update stands beside
 //! what runs. Nothing is written over.
 
+use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::link::key::PublicKey;
 
@@ -12,6 +13,7 @@ use super::shell::{Answer, is_plain_path, marker};
 use super::{Fault, Shell};
 use crate::board::agents::AgentFile;
 use crate::board::known::{SshRoute, Start};
+use crate::runtime::cache::Cache;
 
 /// Builds that stay on a board, the new one among them.
 pub const KEPT: usize = 2;
@@ -356,31 +358,80 @@ fn exported(environment: &str) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     pub deleted: Vec<String>,
+    /// Folders of this machine's own use, which a board has in common with it when it is this machine.
+    pub kept: Vec<String>,
+}
+
+/// What this machine uses itself, by which it is known again at the other end of an ssh.
+#[derive(Debug, Clone, Default)]
+pub struct Own {
+    /// The kernel's number of this boot.
+    boot: Option<String>,
+    folders: Vec<String>,
+}
+
+impl Own {
+    pub fn read() -> Self {
+        let uid = nix::unistd::getuid().as_raw();
+        let state = AgentFolders::from_env(|name| std::env::var_os(name), uid);
+        let state = state.ok().map(|folders| folders.state);
+        let cache = Cache::from_environment()
+            .ok()
+            .map(|cache| cache.root().to_owned());
+        let folders = state.into_iter().chain(cache);
+        let folders = folders.map(|folder| folder.display().to_string());
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        Self {
+            boot: boot.ok().map(|boot| boot.trim().to_owned()),
+            folders: folders.filter(|folder| is_plain_path(folder)).collect(),
+        }
+    }
+
+    /// A shell function that says whether a folder is one of these.
+    fn test(&self) -> String {
+        let (Some(boot), false) = (&self.boot, self.folders.is_empty()) else {
+            return "own() { false; }\n".into();
+        };
+        format!(
+            "own() {{ [ \"$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)\" = \"{boot}\" ] || return 1; \
+             case \"$1\" in {}) echo \"kept $1\";; *) return 1;; esac; }}\n",
+            self.folders.join("|")
+        )
+    }
 }
 
 /// Takes away everything that was brought there: builds, service, state, installed runtimes. The daemon must
 /// have left.
-pub async fn remove(shell: &Shell, base: &str, route: &SshRoute) -> Result<Removed, DeployError> {
+pub async fn remove(
+    shell: &Shell,
+    base: &str,
+    route: &SshRoute,
+    own: &Own,
+) -> Result<Removed, DeployError> {
     debug_assert!(is_plain_path(base), "{base}");
     let environment = exported(&route.environment());
+    let test = own.test();
     let script = format!(
-        "{environment}gone() {{ [ -e \"$1\" ] || [ -L \"$1\" ] || return 0; rm -rf \"$1\" && echo \"deleted $1\"; }}\n\
+        "{environment}{test}gone() {{ [ -e \"$1\" ] || [ -L \"$1\" ] || return 0; rm -rf \"$1\" && echo \"deleted $1\"; }}\n\
          root=/etc/systemd/system/{UNIT_NAME}\n\
          own=\"${{XDG_CONFIG_HOME:-$HOME/.config}}/systemd/user/{UNIT_NAME}\"\n\
          if [ -e \"$root\" ] && [ -w \"$root\" ]; then systemctl disable --now {UNIT_NAME} 2>/dev/null; gone \"$root\"; fi\n\
          if [ -e \"$own\" ]; then systemctl --user disable --now {UNIT_NAME} 2>/dev/null; gone \"$own\"; fi\n\
-         gone \"${{EDGEDYNO_AGENT_STATE:-${{XDG_STATE_HOME:-$HOME/.local/state}}/edgedyno}}\"\n\
-         gone \"${{EDGEDYNO_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/edgedyno}}\"\n\
+         state=\"${{EDGEDYNO_AGENT_STATE:-${{XDG_STATE_HOME:-$HOME/.local/state}}/edgedyno}}\"\n\
+         cache=\"${{EDGEDYNO_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/edgedyno}}\"\n\
+         for folder in \"$state\" \"$cache\"; do own \"$folder\" || gone \"$folder\"; done\n\
          for folder in {base}/*/; do [ -f \"$folder/edgedyno-agent\" ] && gone \"${{folder%/}}\"; done\n\
          rm -f {base}/.new-*\nrmdir {base} 2>/dev/null && echo 'deleted {base}'\ntrue"
     );
     let answer = shell.run(&script).await?;
-    let deleted = answer
-        .output
-        .lines()
-        .filter_map(|line| line.strip_prefix("deleted "));
+    let told = |word: &str| -> Vec<String> {
+        let lines = answer.output.lines();
+        let paths = lines.filter_map(|line| line.strip_prefix(word));
+        paths.map(str::to_owned).collect()
+    };
     Ok(Removed {
-        deleted: deleted.map(str::to_owned).collect(),
+        deleted: told("deleted "),
+        kept: told("kept "),
     })
 }
 

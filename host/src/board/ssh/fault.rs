@@ -130,7 +130,7 @@ impl SshError {
             }
             Fault::Shell => format!("see what `ssh {place} /bin/sh -c id` says"),
             Fault::AgentMissing | Fault::AgentUnusable => {
-                "bring it there again with `edgedyno board update`".into()
+                "bring it there again with `edgedyno board update NAME`".into()
             }
             Fault::Slow => "try again when the board has less to do".into(),
             Fault::Other => format!("see what `ssh {place}` says"),

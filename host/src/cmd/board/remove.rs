@@ -8,7 +8,7 @@ use super::add::{by_hand, failed};
 use crate::board::known::{KnownBoards, SshRoute};
 use crate::board::settings::Settings;
 use crate::board::setup::{self, SetupError};
-use crate::board::ssh::deploy::{self, DeployError, Removed};
+use crate::board::ssh::deploy::{self, DeployError, Own, Removed};
 use crate::board::ssh::{Fault, Shell, Ssh, SshError};
 use crate::board::{ConnectError, any, local};
 use crate::cmd::block_on;
@@ -53,8 +53,8 @@ pub(super) fn run(args: &RemoveArgs, settings: &Settings, json: bool) -> Command
     boards.forget(name);
     boards.write(settings)?;
     match json {
-        true => print::json(&documents::board_removed(name, &removed.deleted)),
-        false => print::result(ui::board::removed(name, &removed.deleted)),
+        true => print::json(&documents::board_removed(name, &removed)),
+        false => print::result(ui::board::removed(name, &removed)),
     }
     Ok(Exit::GOOD)
 }
@@ -103,7 +103,7 @@ impl Refusal {
                 let (queued, spooled) = (status.queued, status.spooled);
                 CommandError::new(Exit::BOARD, what)
                     .cause(format!("{running}{queued} orders wait there, and {spooled} results that nobody has fetched"))
-                    .hint("fetch them with `--resume last` where they were ordered, or give them up with --force")
+                    .hint("fetch them where they were ordered (`edgedyno run --resume last`, or sweep), or give them up with --force")
             }
         }
     }
@@ -138,5 +138,5 @@ async fn clear(name: &str, route: &SshRoute, force: bool) -> Result<Removed, Ref
     let Some(base) = route.base() else {
         return Ok(Removed::default());
     };
-    Ok(deploy::remove(&shell, base, route).await?)
+    Ok(deploy::remove(&shell, base, route, &Own::read()).await?)
 }

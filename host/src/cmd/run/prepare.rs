@@ -81,7 +81,7 @@ pub(super) fn prepare(args: &RunArgs, global: &Global) -> Result<Prepared, Comma
             Offered::Not(Some(why)) => print::note(format_args!("note: {why}; {}", why.hint())),
             Offered::Not(None) | Offered::NotNeeded => {}
         }
-        let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await?;
+        let chosen = choose((&args.board, &device), named, wish.as_ref(), &mut inquiry).await?;
         Ok((device, chosen))
     })?;
     let cpus = args.placement.cpus.as_ref().map(|list| list.0.clone());
@@ -240,7 +240,7 @@ pub(in crate::cmd) struct Chosen {
 }
 
 pub(in crate::cmd) async fn choose(
-    device: &DeviceInfo,
+    (board, device): (&str, &DeviceInfo),
     named: Option<&str>,
     wish: Option<&RuntimeWish>,
     inquiry: &mut Inquiry,
@@ -257,7 +257,7 @@ pub(in crate::cmd) async fn choose(
         backend: chosen.name.clone(),
         simulated: chosen.simulated,
         runtime: runtime.map(|(path, runtime)| (path.to_owned(), runtime)),
-        note: backend::built_in_note(chosen, named),
+        note: backend::built_in_note(chosen, named, board),
     })
 }
 

@@ -183,7 +183,7 @@ fn ask_boards(
                     .iter()
                     .any(|b| b.built_in && Some(b.name.as_str()) == named);
                 let wish = wish.filter(|_| !is_built_in);
-                let chosen = choose(&device, named, wish.as_ref(), &mut inquiry).await;
+                let chosen = choose((name, &device), named, wish.as_ref(), &mut inquiry).await;
                 let chosen = chosen.map_err(at)?;
                 found.insert(key.clone(), chosen);
             }
