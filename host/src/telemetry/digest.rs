@@ -328,14 +328,16 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn growth_is_never_more_than_the_counter_grew(steps in proptest::collection::vec((1_i64..100, 0_i64..1000), 2..30), from in 0_i64..500, length in 1_i64..500) {
+        fn growth_is_no_more_than_the_counter_grew_and_a_missing_end(steps in proptest::collection::vec((1_i64..100, 0_i64..1000), 2..30), from in 0_i64..500, length in 1_i64..500) {
             let counter = channel("c", "ns", KindRow::Counter);
             let (mut at, mut value) = (0, 0);
             let cells: Vec<(i64, Option<i64>)> = steps.iter().map(|(dt, dv)| { at += dt; value += dv; (at, Some(value)) }).collect();
             let span = Span { start_ns: from, end_ns: from + length };
             let found = digest(&counter, &samples(&cells), Some(span));
             if let Some(growth) = found.growth {
-                prop_assert!(growth.by >= -1e-6 && growth.by <= value as f64 + 1e-6);
+                // A tenth of the span may be missing at its end, and goes on as the rest.
+                let most = value as f64 / (1.0 - MISSING);
+                prop_assert!(growth.by >= -1e-6 && growth.by <= most + 1e-6);
             }
         }
     }
