@@ -254,6 +254,14 @@ fn a_flood_on_the_streams_is_drained_and_its_end_kept() {
     }
 }
 
+/// Waits until trials of the first order are measured.
+fn wait_for_window(host: &mut Host) {
+    wait_for(
+        "the window",
+        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
+    );
+}
+
 #[test]
 fn a_killed_daemon_hands_over_what_was_measured() {
     let mut daemon = Daemon::start(&["serve"]);
@@ -262,10 +270,7 @@ fn a_killed_daemon_hands_over_what_was_measured() {
     long.rules.measure.duration = Nanos::from_secs(60);
     long.rules.measure.max_trials = 1_000_000;
     host.submit(vec![long.clone(), order(1, &[])]);
-    wait_for(
-        "the window",
-        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
-    );
+    wait_for_window(&mut host);
     let worker = worker_of(daemon.id());
     daemon.kill();
     wait_for("the worker's end", || {
@@ -298,10 +303,7 @@ fn what_is_in_the_spool_is_not_recovered_once_more() {
     let mut long = order(0, &[("latency_us", "1000")]);
     long.rules.measure.duration = Nanos::from_secs(60);
     host.submit(vec![long.clone()]);
-    wait_for(
-        "the window",
-        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
-    );
+    wait_for_window(&mut host);
     daemon.kill();
     let folders = memory.path().join("edgedyno");
     let kept = memory.path().join("kept");
@@ -418,10 +420,7 @@ fn a_cancelled_repeat_keeps_its_trials_and_the_queue_forgets_the_run() {
     long.rules.measure.duration = Nanos::from_secs(60);
     let run = long.key.run.clone();
     host.submit(vec![long, order(1, &[])]);
-    wait_for(
-        "the window",
-        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
-    );
+    wait_for_window(&mut host);
     assert_eq!(
         host.ask(Request::Cancel { run, kill: true }),
         Ok(Reply::Done)
@@ -727,10 +726,7 @@ fn a_repeat_that_cannot_be_recovered_yet_is_not_thrown_away() {
     let mut long = order(0, &[("latency_us", "1000")]);
     long.rules.measure.duration = Nanos::from_secs(60);
     host.submit(vec![long]);
-    wait_for(
-        "the window",
-        || matches!(host.ask(Request::Queue), Ok(Reply::Queue(q)) if q[0].state == QueueState::Running(Stage::Measure)),
-    );
+    wait_for_window(&mut host);
     daemon.kill();
     // A file where the spool's folder should be: nothing can be sealed.
     let spool = daemon.state().join("spool");
