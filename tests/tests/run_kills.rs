@@ -155,7 +155,10 @@ fn an_agent_killed_at_any_point_loses_no_trial_that_it_had_and_tries_again() {
         match ended.code {
             0 | 8 => {}
             // Killed too often in a row for one connection's patience.
-            4 => drop(sandbox.edgedyno(resume()).ok()),
+            4 => {
+                let resumed = sandbox.edgedyno(resume());
+                assert!([0, 8].contains(&resumed.code), "{}", resumed.stderr);
+            }
             _ => panic!("{}", ended.stderr),
         }
         for (repeat, outcomes) in attempts(&sandbox) {
