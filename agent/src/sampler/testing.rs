@@ -119,7 +119,12 @@ pub(crate) struct Turned {
 impl Turned {
     /// Everything is read once more, a second later.
     pub(crate) fn again(&mut self) -> ByName {
-        self.clock.by(Nanos::from_secs(1));
+        self.after(Nanos::from_secs(1))
+    }
+
+    /// What is due so much later is read once more.
+    pub(crate) fn after(&mut self, time: Nanos) -> ByName {
+        self.clock.by(time);
         self.watch.read_due();
         self.latest()
     }

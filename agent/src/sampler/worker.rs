@@ -19,9 +19,6 @@ const TICK_NS: i64 = 10_000_000;
 /// Threads that are followed; more are counted with those, and not one by one.
 const MOST_THREADS: usize = 512;
 
-/// New threads are looked for this often.
-const SCAN_PERIOD: Nanos = Nanos::from_millis(500);
-
 const RUN_DELAY: Offer = Offer {
     name: "worker.run_delay",
     unit: "ns",
@@ -190,7 +187,6 @@ fn schedstat(board: &Board, folder: &str) -> Found {
         numbers: board.files.numbers(&task).map_err(|why| Fault::from(&why)),
         task,
         threads: Vec::with_capacity(MOST_THREADS),
-        scanned: None,
     };
     Found::new(Tier::Fast, specs.collect(), threads)
 }
@@ -220,8 +216,8 @@ struct Threads {
     files: Arc<dyn Files>,
     numbers: Result<Box<dyn Numbers>, Fault>,
     task: String,
+    /// By their numbers.
     threads: Vec<Thread>,
-    scanned: Option<Nanos>,
 }
 
 /// A thread and the figures it had when it was last seen: those of one that has ended stay in the sums.
@@ -232,20 +228,24 @@ struct Thread {
 }
 
 impl Threads {
-    /// Takes in threads that began since the last look. Opening one allocates; there are none to open in
-    /// a window, where runtimes have their threads already.
+    /// Takes in threads that began since the last look, at every look: what a thread had used before it was
+    /// seen would count as used at that moment. Opening one allocates; there are none to open in a window,
+    /// where runtimes have their threads already.
     fn scan(&mut self) -> Result<(), Fault> {
         let (files, task, threads) = (&self.files, &self.task, &mut self.threads);
         let numbers = self.numbers.as_mut().map_err(|fault| *fault)?;
         let listed = numbers.each(&mut |number| {
-            if threads.len() < MOST_THREADS && threads.iter().all(|t| t.number != number) {
-                let path = format!("{task}/{number}/schedstat");
-                threads.push(Thread {
-                    number,
-                    file: Some(Kept::open(&**files, &path, 128)),
-                    figures: [0; 3],
-                });
-            }
+            let place = threads.binary_search_by_key(&number, |thread| thread.number);
+            let Some(place) = place.err().filter(|_| threads.len() < MOST_THREADS) else {
+                return;
+            };
+            let path = format!("{task}/{number}/schedstat");
+            let thread = Thread {
+                number,
+                file: Some(Kept::open(&**files, &path, 128)),
+                figures: [0; 3],
+            };
+            threads.insert(place, thread);
         });
         listed.map_err(|why| Fault::from(&why))
     }
@@ -276,17 +276,10 @@ impl Threads {
 
 impl Source for Threads {
     fn read(&mut self, out: &mut Readings<'_>) {
-        let now = out.now();
-        let is_time = self.scanned.is_none_or(|at| now - at >= SCAN_PERIOD);
         let sums = out.timed(|| {
-            if is_time {
-                self.scan()?;
-            }
+            self.scan()?;
             self.sums()
         });
-        if is_time {
-            self.scanned = Some(now);
-        }
         for slot in 0..SCHEDSTAT.len() {
             out.put(slot, sums.map(|sums| sums[slot]));
         }
@@ -394,5 +387,15 @@ mod tests {
         let readings = watch.again();
         assert_eq!(readings["worker.cpu"], Ok(2000 + 500 + 7));
         assert_eq!(readings["worker.run_delay"], Ok(30 + 5 + 1));
+    }
+
+    /// What it had used before would otherwise count as used in a window that began meanwhile.
+    #[test]
+    fn a_new_thread_joins_at_the_next_reading() {
+        let tree = tree();
+        let mut watch = tree.watch(&Worker);
+        tree.set("proc/42/task/41/schedstat", "900 0 0\n");
+        let readings = watch.after(Nanos::from_millis(100));
+        assert_eq!(readings["worker.cpu"], Ok(1500 + 900));
     }
 }
