@@ -94,7 +94,8 @@ impl SshError {
 
     /// Whether waiting may mend it.
     pub fn is_away(&self) -> bool {
-        matches!(self.fault, Fault::Reach | Fault::Slow)
+        // A board that boots takes connections and ends them without a word.
+        matches!(self.fault, Fault::Reach | Fault::Slow | Fault::Other)
     }
 
     /// What the user may do about it.
@@ -255,6 +256,9 @@ mod tests {
             "{}",
             error.hint()
         );
-        assert!(!error.is_away() && ended(255, "Connection refused").is_away());
+        assert!(!error.is_away());
+        for of_boot in ["Connection refused", ""] {
+            assert!(ended(255, of_boot).is_away(), "{of_boot}");
+        }
     }
 }
