@@ -1,6 +1,6 @@
 //! The agent for aarch64 on this machine: its programs under qemu's user emulation, and a whole board in
-//! qemu. `bash .ci/run` runs these in a stage of their own; by hand: `cargo test --workspace --locked --test
-//! emulated -- --ignored`.
+//! qemu. By hand, because it takes minutes and an emulator: `cargo test --workspace --locked --test emulated --
+//! --ignored --test-threads 1`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
