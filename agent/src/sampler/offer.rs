@@ -113,6 +113,14 @@ impl Found {
         }
     }
 
+    /// How many channels it has.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Missing(..) => 1,
+            Self::Source { channels, .. } => channels.len(),
+        }
+    }
+
     pub fn is_blocking(&self) -> bool {
         matches!(
             self,

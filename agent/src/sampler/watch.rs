@@ -19,7 +19,7 @@ use super::fault::Fault;
 use super::files::Files;
 use super::journal::Journal;
 use super::offer::{Found, Offer, Spec};
-use super::series::{SAMPLE_BYTES, Series};
+use super::series::{ROW_BYTES, Series};
 use super::{SAMPLERS, Source};
 use crate::clock::Clock;
 use crate::worker::spawn::SelfExec;
@@ -52,7 +52,7 @@ impl Plan {
 /// Room for the samples of a thread; pages of it are used only when a repeat gets that long.
 const ROOM_BYTES: usize = 32 << 20;
 
-/// A series never needs room for more than this.
+/// There is room for no more than this.
 const LONGEST: Nanos = Nanos::from_secs(4 * 3600);
 
 /// The cost is looked at this often.
@@ -102,13 +102,13 @@ struct Entry {
     due: Nanos,
 }
 
-/// Sources with their series.
+/// Sources with their samples.
 pub struct Watch<C> {
     clock: C,
     cpu_time: fn() -> Nanos,
     entries: Vec<Entry>,
     channels: Vec<Channel>,
-    series: Vec<Series>,
+    series: Series,
     budget_ppm: i64,
     stretch: i64,
     /// CPU time and moment at the latest look at the cost.
@@ -134,11 +134,12 @@ impl<C: Clock> Watch<C> {
         cpu_time: fn() -> Nanos,
     ) -> Self {
         let now = clock.now();
+        let channels = found.iter().map(Found::count).sum::<usize>() + OWN_COST.len();
         let mut watch = Self {
             cpu_time,
             entries: Vec::new(),
             channels: Vec::new(),
-            series: Vec::new(),
+            series: Series::with_room(room_of(&found, mode), channels),
             budget_ppm: budget_ppm(mode),
             stretch: 1,
             looked: (Nanos::ZERO, Nanos::ZERO),
@@ -148,23 +149,22 @@ impl<C: Clock> Watch<C> {
             has_new_names: false,
             clock,
         };
-        let rooms = Rooms::of(&found, mode);
         for found in found {
-            watch.add(found, mode, now, &rooms);
+            watch.add(found, mode, now);
         }
-        watch.own = watch.series.len();
+        watch.own = watch.channels.len();
         for offer in OWN_COST {
             let own = offer.name.replacen("sampler", name, 1);
             let spec = offer.spec(own, offer.source);
-            watch.put_channel(spec, Some(COST_PERIOD), Reading::Ok("0".into()), 1 << 16);
+            watch.put_channel(spec, Some(COST_PERIOD), Reading::Ok("0".into()));
         }
         watch.looked = ((watch.cpu_time)(), watch.clock.now());
         watch
     }
 
-    fn add(&mut self, found: Found, mode: TelemetryMode, now: Nanos, rooms: &Rooms) {
+    fn add(&mut self, found: Found, mode: TelemetryMode, now: Nanos) {
         let (tier, specs, source) = match found {
-            Found::Missing(spec, why) => return self.put_channel(spec, None, why, 0),
+            Found::Missing(spec, why) => return self.put_channel(spec, None, why),
             Found::Source {
                 tier,
                 channels,
@@ -172,12 +172,12 @@ impl<C: Clock> Watch<C> {
                 ..
             } => (tier, channels, source),
         };
-        let first = self.series.len();
+        let first = self.channels.len();
         let count = specs.len();
         let period = tier.period(mode);
         for spec in specs {
             let probe = Reading::Absent("not read".into());
-            self.put_channel(spec, period, probe, rooms.of_period(period));
+            self.put_channel(spec, period, probe);
         }
         let mut entry = Entry {
             source,
@@ -190,9 +190,10 @@ impl<C: Clock> Watch<C> {
         self.has_new_names |= rename(&mut self.channels, &mut entry);
         let all = first..first + count;
         // What gives something when it likes has given nothing yet.
-        let mut is_worth_it = all.clone().all(|at| self.series[at].last().is_none());
+        let known = self.series.channels();
+        let mut is_worth_it = all.clone().all(|at| known[at].last.is_none());
         for at in all {
-            let last = self.series[at].last();
+            let last = known[at].last;
             let reading = last.map_or(Err(NOT_PUT), |(_, reading)| reading);
             let channel = &mut self.channels[at];
             is_worth_it |= last.is_some()
@@ -220,7 +221,7 @@ impl<C: Clock> Watch<C> {
         }
     }
 
-    fn put_channel(&mut self, spec: Spec, period: Option<Nanos>, probe: Reading, room: usize) {
+    fn put_channel(&mut self, spec: Spec, period: Option<Nanos>, probe: Reading) {
         self.channels.push(Channel {
             id: 0,
             name: spec.name,
@@ -232,7 +233,7 @@ impl<C: Clock> Watch<C> {
             period,
             probe,
         });
-        self.series.push(Series::with_room(room));
+        self.series.add();
     }
 
     /// When the next source is to be read; none when there is none.
@@ -267,10 +268,10 @@ impl<C: Clock> Watch<C> {
     /// # Errors
     /// When the folder cannot be written.
     pub fn keep_in(&mut self, folder: &Path, place: usize, first: u16) -> io::Result<()> {
-        let mut journal = Journal::begin(folder, place, self.series.len())?;
+        let mut journal = Journal::begin(folder, place, self.channels.len())?;
         journal.tell(self.numbered(first))?;
-        for (slot, series) in self.series.iter().enumerate() {
-            if let Some((at, reading)) = series.last() {
+        for (slot, known) in self.series.channels().iter().enumerate() {
+            if let Some((at, reading)) = known.last {
                 journal.push(slot, at, reading);
             }
         }
@@ -290,11 +291,11 @@ impl<C: Clock> Watch<C> {
     }
 
     fn numbered(&self, first: u16) -> impl Iterator<Item = Channel> + '_ {
-        let ids = (first..=u16::MAX).zip(self.channels.iter().zip(&self.series));
-        ids.map(|(id, (channel, series))| Channel {
+        let ids = (first..=u16::MAX).zip(self.channels.iter().zip(self.series.channels()));
+        ids.map(|(id, (channel, known))| Channel {
             id,
             // What came later than the first read is a value all the same.
-            probe: match (&channel.probe, series.first_good) {
+            probe: match (&channel.probe, known.first_good) {
                 (Reading::Ok(_), _) | (_, None) => channel.probe.clone(),
                 (_, Some(value)) => Reading::Ok(value.to_string()),
             },
@@ -312,7 +313,7 @@ impl<C: Clock> Watch<C> {
 
     /// Notes a figure of its own.
     fn note(&mut self, slot: usize, now: Nanos, value: i64) {
-        self.series[slot].push(now, Ok(value));
+        self.series.push(slot, now, Ok(value));
         if let Some(journal) = &mut self.journal {
             journal.push(slot, now, Ok(value));
         }
@@ -337,11 +338,14 @@ impl<C: Clock> Watch<C> {
         let mut records = Vec::new();
         let room = usize::from(u16::MAX - first);
         let left_out = self.channels.len().saturating_sub(room);
-        let told = self.numbered(first).zip(&self.series).take(room);
-        for (channel, series) in told.filter(|(channel, _)| is_named(channel)) {
+        let columns = self.series.by_channel();
+        let kept_one_in = self.series.kept_one_in();
+        let told = self.numbered(first).zip(self.series.channels());
+        let told = told.zip(columns).take(room);
+        for ((channel, known), column) in told.filter(|((channel, _), _)| is_named(channel)) {
             let id = channel.id;
             // Behind the channel's own record, so that a reader knows what it is given.
-            let lost = series.lost.filter(|(_, fault, _)| !fault.is_gone());
+            let lost = known.lost.filter(|(_, fault, _)| !fault.is_gone());
             let told = lost.map(|(at, fault, times)| {
                 let text = format!(
                     "{} gave no value from {} ns on ({}: {}), {times} times in all",
@@ -352,14 +356,13 @@ impl<C: Clock> Watch<C> {
                 );
                 event("channel_lost", text)
             });
-            let thinned = (series.kept_one_in() > 1).then(|| {
-                let text = format!("{}: one in {} kept", channel.name, series.kept_one_in());
-                event("telemetry_thinned", text)
-            });
             records.push(Record::Channel(channel));
-            records.extend(series.pieces(id).map(Record::Samples));
+            records.extend(column.pieces(id).map(Record::Samples));
             records.extend(told);
-            records.extend(thinned);
+        }
+        if kept_one_in > 1 {
+            let text = format!("one in {kept_one_in} samples of each channel kept");
+            records.push(event("telemetry_thinned", text));
         }
         for (at, share) in &self.slowed {
             let text = format!(
@@ -377,30 +380,31 @@ impl<C: Clock> Watch<C> {
 
     /// Channels with what the newest read of each gave.
     pub fn latest(&self) -> impl Iterator<Item = (&Channel, Option<Result<i64, Fault>>)> {
-        let last = self.series.iter().map(|series| Some(series.last()?.1));
+        let known = self.series.channels().iter();
+        let last = known.map(|known| Some(known.last?.1));
         let all = self.channels.iter().zip(last);
         all.filter(|(channel, _)| is_named(channel))
     }
 
     /// The same, to be kept.
     pub fn snapshot(&self, first: u16) -> Vec<ChannelNow> {
-        let all = self.numbered(first).zip(&self.series);
+        let all = self.numbered(first).zip(self.series.channels());
         let now = all.filter(|(channel, _)| is_named(channel));
-        let now = now.map(|(channel, series)| ChannelNow {
+        let now = now.map(|(channel, known)| ChannelNow {
             channel,
-            at: series.last().map(|(at, _)| at),
-            value: series.last().and_then(|(_, reading)| reading.ok()),
+            at: known.last.map(|(at, _)| at),
+            value: known.last.and_then(|(_, reading)| reading.ok()),
         });
         now.collect()
     }
 
     /// Brings a snapshot of this watch up to date. Allocates nothing.
     pub fn refresh(&self, snapshot: &mut [ChannelNow]) {
-        let all = self.channels.iter().zip(&self.series);
+        let all = self.channels.iter().zip(self.series.channels());
         let named = all.filter(|(channel, _)| is_named(channel));
-        for (now, (_, series)) in snapshot.iter_mut().zip(named) {
-            now.at = series.last().map(|(at, _)| at);
-            now.value = series.last().and_then(|(_, reading)| reading.ok());
+        for (now, (_, known)) in snapshot.iter_mut().zip(named) {
+            now.at = known.last.map(|(at, _)| at);
+            now.value = known.last.and_then(|(_, reading)| reading.ok());
         }
     }
 
@@ -412,16 +416,12 @@ impl<C: Clock> Watch<C> {
 
 const NOT_PUT: Fault = Fault::absent("nothing came yet");
 
-fn read(
-    clock: &dyn Clock,
-    series: &mut [Series],
-    journal: Option<&mut Journal>,
-    entry: &mut Entry,
-) {
+fn read(clock: &dyn Clock, series: &mut Series, journal: Option<&mut Journal>, entry: &mut Entry) {
     let mut readings = Readings {
         clock,
-        series: &mut series[entry.first..entry.first + entry.count],
+        series,
         first: entry.first,
+        count: entry.count,
         journal,
         at: Nanos::ZERO,
     };
@@ -448,8 +448,9 @@ fn is_named(channel: &Channel) -> bool {
 /// Where a source puts what it read.
 pub struct Readings<'a> {
     clock: &'a dyn Clock,
-    series: &'a mut [Series],
+    series: &'a mut Series,
     first: usize,
+    count: usize,
     journal: Option<&'a mut Journal>,
     at: Nanos,
 }
@@ -475,8 +476,8 @@ impl Readings<'_> {
 
     /// The value of a source's channel, counted from 0.
     pub fn put(&mut self, slot: usize, value: Result<i64, Fault>) {
-        if let Some(series) = self.series.get_mut(slot) {
-            series.push(self.at, value);
+        if slot < self.count {
+            self.series.push(self.first + slot, self.at, value);
             if let Some(journal) = &mut self.journal {
                 journal.push(self.first + slot, self.at, value);
             }
@@ -485,39 +486,23 @@ impl Readings<'_> {
 
     /// No channel of the source has a value.
     pub fn put_all(&mut self, fault: Fault) {
-        for slot in 0..self.series.len() {
+        for slot in 0..self.count {
             self.put(slot, Err(fault));
         }
     }
 }
 
-/// How much room a series gets, by its period.
-struct Rooms {
-    /// Samples a nanosecond of all channels together.
-    rate: f64,
-}
-
-impl Rooms {
-    fn of(found: &[Found], mode: TelemetryMode) -> Self {
-        let rate = |found: &Found| match found {
-            Found::Missing(..) => 0.0,
-            Found::Source { tier, channels, .. } => tier
-                .period(mode)
-                .map_or(0.0, |period| channels.len() as f64 / period.0 as f64),
-        };
-        Self {
-            rate: found.iter().map(rate).sum(),
-        }
-    }
-
-    fn of_period(&self, period: Option<Nanos>) -> usize {
-        let Some(period) = period else {
-            return 2;
-        };
-        let longest = LONGEST.0 / period.0;
-        let share = (ROOM_BYTES / SAMPLE_BYTES) as f64 / (self.rate * period.0 as f64);
-        (share as usize).min(longest as usize)
-    }
+/// Samples that there is room for.
+fn room_of(found: &[Found], mode: TelemetryMode) -> usize {
+    let samples = |found: &Found| match found {
+        Found::Missing(..) => 0,
+        Found::Source { tier, channels, .. } => tier
+            .period(mode)
+            .map_or(0, |period| channels.len() * (LONGEST.0 / period.0) as usize),
+    };
+    let own = OWN_COST.len() * (LONGEST.0 / COST_PERIOD.0) as usize;
+    let all = found.iter().map(samples).sum::<usize>() + own;
+    all.min(ROOM_BYTES / ROW_BYTES)
 }
 
 fn event(code: &str, text: String) -> Record {
