@@ -225,6 +225,7 @@ fn stages_and_memory_that_nobody_recorded_are_not_drawn() {
     let known = ColdStart {
         load_ns: Some(3e7),
         first_ns: Some(2e7),
+        total_ns: Some(5e7),
         ..ColdStart::default()
     };
     let cases = [labelled("a", known), labelled("b", ColdStart::default())];
@@ -324,6 +325,40 @@ fn a_forest_plot_has_what_stands_out_in_another_shape() {
         figure.about
     );
     assert_eq!(forest("none", &rows[2..]), None);
+}
+
+/// Two repeats whose stages swap: load 1 and 9 ms, first run 9 and 1 ms. The geometric mean of each stage is
+/// 3 ms, and each repeat took 10.
+#[test]
+fn the_end_of_a_cold_bar_is_the_figure_of_the_tables() {
+    let swapped = ColdStart {
+        load_ns: Some(3e6),
+        first_ns: Some(3e6),
+        total_ns: Some(1e7),
+        ..ColdStart::default()
+    };
+    let figure = cold(&[labelled("a", swapped)]).unwrap();
+    assert_sound(&figure);
+    assert_eq!(
+        marks(&figure, "cases"),
+        ["a: load 3 ms", "a: first run 3 ms"]
+    );
+    assert!(figure.svg.contains(">10 ms<") && !figure.svg.contains(">6 ms<"));
+    assert!(
+        figure.about.contains("as the tables have it"),
+        "{}",
+        figure.about
+    );
+
+    let unfinished = ColdStart {
+        load_ns: Some(3e6),
+        ..ColdStart::default()
+    };
+    let figure = cold(&[labelled("a", unfinished)]).unwrap();
+    assert!(
+        figure.svg.contains(">–<"),
+        "no first run, no time to a result"
+    );
 }
 
 #[test]
