@@ -8,6 +8,7 @@ use crate::contention::curve::Ratio;
 use crate::contention::knee::{Fit, Knee, Slope};
 use crate::contention::levels::Curve;
 use crate::contention::report::{self, Baseline, Experiment};
+use crate::contention::testing;
 use crate::figure::forest::Row;
 use crate::figure::phases::Phases;
 use crate::figure::steps::Step;
@@ -467,25 +468,14 @@ fn loaded(condition: &str, gbps: Option<f64>, ratio: f64, valid: bool) -> report
     };
     let slowdown = [("latency_p50_ms", ratio), ("latency_p99_ms", 2.0 * ratio)];
     report::Point {
-        case: "c".into(),
-        condition: condition.into(),
-        share: None,
-        target_bps: None,
         x_bps: gbps.map(|gbps| gbps * 1e9),
         achieved_bps: gbps.map(|gbps| gbps * 1e9),
-        traffic_bps: None,
-        tenants: Vec::new(),
-        efficiency: None,
-        achieved_per_cpu_second_bps: None,
-        repeats: 5,
         valid_repeats: if valid { 5 } else { 1 },
         valid,
-        marks: Vec::new(),
-        figures: BTreeMap::new(),
         slowdown: slowdown
             .map(|(name, ratio)| (name.to_owned(), of(ratio)))
             .into(),
-        over_spin: BTreeMap::new(),
+        ..testing::point(condition)
     }
 }
 
@@ -519,6 +509,7 @@ fn experiment(points: Vec<report::Point>, knee: Option<Knee>) -> Experiment {
             conditions: levels.map(|point| point.condition.clone()).collect(),
         }],
         worst: Some("mem_copy:cpu1".into()),
+        slo: None,
         recovery: None,
         points,
     }
