@@ -4,6 +4,7 @@
 
 mod clocks;
 mod environment;
+pub mod kinds;
 mod load;
 mod outcome;
 mod outputs;

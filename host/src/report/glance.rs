@@ -347,18 +347,19 @@ fn sure(chapter: &Chapter) -> String {
     if unmeasured > 0 {
         let _ = write!(out, "; <b>{unmeasured} cases have no figure</b>");
     }
-    let count = |level: Level| {
-        summaries()
-            .flat_map(|s| &s.findings)
-            .filter(|finding| finding.level == level)
-            .count()
+    let warnings = summaries().flat_map(|s| &s.findings);
+    let warnings = warnings.filter(|finding| finding.level == Level::Warning);
+    let warnings: Vec<&str> = warnings.map(|finding| finding.code).collect();
+    let of_kinds = match warnings.iter().collect::<BTreeSet<_>>().len() {
+        0 | 1 => String::new(),
+        kinds => format!(" of {kinds} kinds"),
     };
     let invalid = summaries().filter(|s| is_invalid(s)).count();
-    let _ = match (invalid, count(Level::Warning)) {
+    let _ = match (invalid, warnings.len()) {
         (0, 0) => write!(out, "; no finding speaks against it"),
         (0, warnings) => write!(
             out,
-            "; <a href=\"#findings\">{warnings} warnings</a>, none of which makes a figure invalid"
+            "; <a href=\"#findings\">{warnings} warnings{of_kinds}</a>, none of which makes a figure invalid"
         ),
         (invalid, _) => write!(
             out,
