@@ -114,8 +114,16 @@ impl Browser {
     /// Shows pages as a reader's system asks for: `light` or `dark`.
     pub fn prefer(&self, scheme: &str) -> Result<()> {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        let params = json!({ "media": "", "features": features });
+        let command = json!({ "cmd": "Emulation.setEmulatedMedia", "params": params });
+        self.ask("goog/cdp/execute", &command).map(drop)
+    }
+
+    /// Shows pages as they are printed on paper of this width, until the next width and theme.
+    pub fn paper(&self, width: u32) -> Result<()> {
+        self.width(width)?;
         let command =
-            json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "features": features } });
+            json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "media": "print" } });
         self.ask("goog/cdp/execute", &command).map(drop)
     }
 

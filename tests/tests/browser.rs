@@ -23,6 +23,9 @@ const AXE: [&str; 3] = [
     "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c",
 ];
 
+/// A4 without its margins of a centimetre, at 96 dots an inch.
+const PAPER_WIDTH: u32 = 718;
+
 /// A telephone and a screen.
 const WIDTHS: [u32; 2] = [360, 1440];
 
@@ -214,6 +217,43 @@ fn pages_fit_a_telephone_and_a_screen() {
         );
         assert_eq!(browser.console().unwrap(), [] as [String; 0], "{name}");
         keep_pictures(browser, &format!("{name}-{width}"));
+    });
+}
+
+/// Tables that are wider than the boxes they stand in, by what they are called.
+const TOO_WIDE: &str = "
+    return [...document.querySelectorAll('.table')]
+      .filter((box) => box.scrollWidth > box.clientWidth)
+      .map((box) => `${box.getAttribute('aria-label')}: ${box.scrollWidth} in ${box.clientWidth}`);";
+
+/// Tables that reach out of the page, or whose first column has room for single letters only.
+const TOO_NARROW: &str = "
+    return [...document.querySelectorAll('.table')]
+      .filter((box) => getComputedStyle(box).overflowX !== 'auto'
+        || box.getBoundingClientRect().right > innerWidth
+        || [...box.querySelectorAll('tbody th')].some((cell) => cell.clientWidth < 32))
+      .map((box) => box.getAttribute('aria-label'));";
+
+/// On a screen every table is seen whole; on a telephone it scrolls within its box, and its columns keep room
+/// for words. Paper has no scroll bar.
+#[test]
+#[ignore = "needs Chromium and its driver"]
+fn tables_fit_a_screen_and_paper_and_scroll_on_a_telephone() {
+    if !is_here(&[]) {
+        return;
+    }
+    at_every_width(|browser, name, width| {
+        let none = |script: &str, at: &str| {
+            assert_eq!(browser.script(script).unwrap(), json!([]), "{name} {at}");
+        };
+        if width == WIDTHS[0] {
+            none(TOO_NARROW, "on a telephone");
+        } else {
+            none(TOO_WIDE, "on a screen");
+            browser.paper(PAPER_WIDTH).unwrap();
+            none(TOO_WIDE, "on paper");
+            browser.prefer("light").unwrap();
+        }
     });
 }
 

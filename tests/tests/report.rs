@@ -115,7 +115,8 @@ fn a_load_is_answered_for_on_the_first_screen_and_drawn() {
     let sandbox = Sandbox::new();
     small_model(&sandbox);
     let line = "stress small.onnx --backend fake --working-set 8MiB --warmup 2 --duration 200ms \
-                --settle 100ms --force --levels 50,100 --stressor mem_copy --repeat 2 --tag load";
+                --settle 100ms --force --levels 50,100 --stressor mem_copy --repeat 2 --tag load \
+                --slo p99=900ms";
     sandbox.edgedyno(line.split_whitespace());
     let line = "report load --output load.html --figures figures --json";
     let document = sandbox.edgedyno(line.split(' ')).ok().json();
@@ -140,6 +141,41 @@ fn a_load_is_answered_for_on_the_first_screen_and_drawn() {
     ] {
         assert!(page.contains(words), "no {words:?}");
     }
+
+    // What was asked is answered in the same words wherever the run is read.
+    let shown = sandbox.edgedyno(["stress", "--show", "load", "--force"]);
+    let asked = about_limit(&shown.ok().stdout);
+    let limit = "asked: p99 ≤ 900 ms with its whole 95 % interval: ";
+    assert!(asked.starts_with(limit), "{asked}");
+    assert!(page.contains(&format!("<li>{asked}.</li>")), "no {asked:?}");
+    assert!(text.contains("Limit asked for"), "{text}");
+    for line in ["summary load --force", "runs show load"] {
+        let output = sandbox.edgedyno(line.split(' ')).ok().stdout;
+        assert_eq!(about_limit(&output), asked, "{line}");
+    }
+    let line = "stress --show load --force --json";
+    let document = sandbox.edgedyno(line.split(' ')).ok().json();
+    assert_matches_schema(&document, "contention");
+    let slo = &document["experiments"][0]["slo"];
+    assert_eq!(slo["limit_ms"], 900.0);
+    assert_eq!(slo["conditions"][0]["condition"], "idle");
+    assert_eq!(slo["conditions"].as_array().unwrap().len(), 4);
+
+    // Another limit may be asked for later, and one that nothing keeps is said to be kept by none.
+    let line = "stress --show load --force --slo p50=1us";
+    let other = sandbox.edgedyno(line.split(' ')).ok().stdout;
+    let other = about_limit(&other);
+    assert!(other.starts_with("asked: p50 ≤ 0.001 ms"), "{other}");
+    assert!(other.contains("shown to be kept by none"), "{other}");
+}
+
+/// The lines about a limit, as one.
+fn about_limit(output: &str) -> String {
+    let mut lines = output.lines();
+    let first = lines.find(|line| line.starts_with("asked: "));
+    let more = lines.take_while(|line| line.starts_with("  "));
+    let all = first.into_iter().chain(more.map(str::trim_start));
+    all.collect::<Vec<_>>().join(" ")
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::read::ReadOptions;
 use crate::bundle::Wish;
@@ -34,22 +34,18 @@ formats: dir (a folder of everything), profile (one JSON file a case, which can 
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("made").args(["format", "bundle"]).required(true)))]
 pub struct ExportArgs {
     #[command(flatten)]
     pub read: ReadOptions,
     /// dir, profile, csv, jsonl, parquet, memory, contention, monitor or openmetrics
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        required_unless_present = "bundle",
-        conflicts_with = "bundle"
-    )]
+    #[arg(long, value_name = "FORMAT")]
     pub format: Option<String>,
     /// Write the whole run as one file that `edgedyno import` takes in
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "case"])]
     pub bundle: Option<PathBuf>,
     /// Leave private facts in the bundle: hosts, users, folders, serial numbers, prompts, boards
-    #[arg(long, requires = "bundle")]
+    #[arg(long, conflicts_with = "format")]
     pub private: bool,
     /// What else the bundle holds: outputs, models, boards (their names); may be a list
     #[arg(
@@ -57,11 +53,11 @@ pub struct ExportArgs {
         value_name = "WHAT",
         value_enum,
         value_delimiter = ',',
-        requires = "bundle"
+        conflicts_with = "format"
     )]
     pub with: Vec<With>,
     /// Leave the report out of the bundle
-    #[arg(long, requires = "bundle")]
+    #[arg(long, conflicts_with = "format")]
     pub no_report: bool,
     /// File or folder to write; without it one file goes to standard output
     #[arg(long, short, value_name = "PATH")]
@@ -71,12 +67,6 @@ pub struct ExportArgs {
 pub fn run(args: &ExportArgs, global: &Global) -> CommandResult {
     if let Some(path) = &args.bundle {
         return bundle(args, path, global);
-    }
-    // clap asks for nothing that conflicts with what is there, and --format does with --bundle.
-    if args.private || args.no_report || !args.with.is_empty() {
-        let what =
-            "--private, --with and --no-report say what a bundle holds, and none is asked for";
-        return Err(CommandError::usage(what).hint("name its file: --bundle FILE"));
     }
     let format = args.format.as_deref().unwrap_or_default();
     let exporter = export::find(format).ok_or_else(|| no_such_format(format))?;
@@ -189,4 +179,41 @@ fn no_such_format(name: &str) -> CommandError {
         Some(near) => format!("did you mean {near}?"),
         None => format!("there are {}", names.join(", ")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the command line takes these words behind `export last`.
+    fn takes(words: &str) -> bool {
+        let command = ExportArgs::augment_args(clap::Command::new("export"));
+        let line = ["export", "last"].into_iter();
+        let line = line.chain(words.split_whitespace());
+        command.try_get_matches_from(line).is_ok()
+    }
+
+    #[test]
+    fn either_a_format_or_a_bundle_is_made_and_its_options_are_its_own() {
+        for good in [
+            "--format csv",
+            "--format dir --output folder",
+            "--bundle a.tar.gz",
+            "--bundle a.tar.gz --private --with outputs,models --no-report",
+        ] {
+            assert!(takes(good), "{good}");
+        }
+        for wrong in [
+            "",
+            "--private",
+            "--format csv --bundle a.tar.gz",
+            "--format csv --private",
+            "--format csv --with outputs",
+            "--format csv --no-report",
+            "--bundle a.tar.gz --output b",
+            "--bundle a.tar.gz --case threads=2",
+        ] {
+            assert!(!takes(wrong), "{wrong}");
+        }
+    }
 }

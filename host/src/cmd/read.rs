@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use clap::Args;
 
 use crate::cli::Global;
+use crate::contention;
+use crate::contention::limit::Limit;
 use crate::exit::CommandError;
 use crate::source::{self, Opened, Source, SourceError};
 use crate::store::rows::CaseEntry;
 use crate::summary::{CaseSummary, summarise};
+use crate::ui::stress;
 
 /// A run to read, and which cases of it.
 #[derive(Debug, Clone, Args)]
@@ -61,6 +64,16 @@ pub(super) fn summaries(
         Ok(summary)
     });
     Ok(summarised.collect::<Result<_, SourceError>>()?)
+}
+
+/// What the conditions of a run say of the limit that it was started with; none where there is none.
+pub(super) fn limit(source: &Source) -> Result<Option<String>, CommandError> {
+    // Every trial is read for it, which most runs need not pay for.
+    if Limit::from_json(&source.run()?.plan["slo"]).is_none() {
+        return Ok(None);
+    }
+    let found = contention::read::read(source, &source.cases()?, None)?;
+    Ok(stress::of_limit(&found))
 }
 
 /// How each case is called when there are several: the axes in which they differ, else its key.

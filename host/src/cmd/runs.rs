@@ -121,6 +121,9 @@ fn show(name: &str, global: &Global) -> CommandResult {
     let table = table(&store, std::slice::from_ref(&run))?;
     print::result(format_args!("{table}\n\n{}\n", run.argv.join(" ")));
     print::result(cases::text(&summaries));
+    if let Some(limit) = super::read::limit(&source)? {
+        print::result(format_args!("\n{limit}"));
+    }
     Ok(Exit::GOOD)
 }
 

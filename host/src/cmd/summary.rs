@@ -8,12 +8,14 @@ use crate::exit::{CommandResult, Exit};
 use crate::findings::Level;
 use crate::source::Source;
 use crate::summary::{CaseSummary, to_json, withheld};
-use crate::ui::{cases, print, summary as text};
+use crate::ui::summary::{self as text, Wish};
+use crate::ui::{cases, findings, print};
 
 const EXAMPLES: &str = "\
 examples:
   edgedyno summary last
   edgedyno summary before-upgrade --case threads=2
+  edgedyno summary last --findings
   edgedyno summary 7k2m9x0abc/3f2a --json
   edgedyno summary profile.json";
 
@@ -25,30 +27,54 @@ pub struct SummaryArgs {
     /// Withhold percentiles that have too few samples
     #[arg(long)]
     pub strict: bool,
+    /// Tell every finding, those of one kind too, and of several cases theirs
+    #[arg(long)]
+    pub findings: bool,
     /// Exit with 0 although findings make the result invalid
     #[arg(long)]
     pub force: bool,
 }
 
 pub fn run(args: &SummaryArgs, global: &Global) -> CommandResult {
-    let summaries = args.read.open(global)?.summaries()?;
-    print_all(&summaries, args.strict, global.json);
+    let picked = args.read.open(global)?;
+    let summaries = picked.summaries()?;
+    let wish = Wish {
+        strict: args.strict,
+        every_finding: args.findings,
+    };
+    print_all(&summaries, wish, global.json);
+    if !global.json
+        && let Some(limit) = read::limit(&picked.source)?
+    {
+        print::result(format_args!("\n{limit}"));
+    }
     Ok(verdict(&summaries, args.force))
 }
 
 /// Shows a run that has just been measured.
 pub(super) fn show(source: &Source, strict: bool, force: bool, json: bool) -> CommandResult {
     let summaries = read::summaries(source, &source.cases()?)?;
-    print_all(&summaries, strict, json);
+    let wish = Wish {
+        strict,
+        ..Wish::default()
+    };
+    print_all(&summaries, wish, json);
     Ok(verdict(&summaries, force))
 }
 
-fn print_all(summaries: &[CaseSummary], strict: bool, json: bool) {
+fn print_all(summaries: &[CaseSummary], wish: Wish, json: bool) {
     match summaries {
-        _ if json && strict => print::json(&withheld(to_json(summaries))),
+        _ if json && wish.strict => print::json(&withheld(to_json(summaries))),
         _ if json => print::json(&to_json(summaries)),
-        [one] => print::result(text::text(one, strict)),
-        several => print::result(cases::text(several)),
+        [one] => print::result(text::text(one, wish)),
+        several => {
+            print::result(cases::text(several));
+            if wish.every_finding
+                && let Some(told) = findings::of_cases(several)
+            {
+                print::result(format_args!("\n{told}"));
+            }
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub struct Curve {
     pub fit: Option<Fit>,
     /// Milliseconds of p50 for each GB/s: behind the knee where there is one.
     pub sensitivity_ms_per_gbps: Option<Slope>,
+    /// None where nothing was asked, or the traffic of no level is known.
     pub slo: Option<Slo>,
     /// Conditions in the order of what was achieved.
     pub conditions: Vec<String>,
@@ -118,7 +119,7 @@ impl Curve {
             slo: ask
                 .slo
                 .as_ref()
-                .map(|(name, limit)| Slo::of(name, *limit, &steps)),
+                .and_then(|limit| Slo::of(&limit.metric, limit.ns, &steps)),
             conditions: order
                 .into_iter()
                 .map(|point| point.condition.clone())
@@ -156,8 +157,8 @@ pub(super) fn observed_at(
 }
 
 impl Slo {
-    /// `steps` may come in any order; those without the figure are passed over.
-    fn of(metric: &str, limit_ns: f64, steps: &[&Point]) -> Self {
+    /// `steps` may come in any order; those without the figure or their traffic are passed over.
+    fn of(metric: &str, limit_ns: f64, steps: &[&Point]) -> Option<Self> {
         let limit = limit_ns / 1e6;
         let mut known: Vec<(f64, Figure)> = steps
             .iter()
@@ -166,6 +167,9 @@ impl Slo {
                 Some((point.x_bps? / 1e9, figure))
             })
             .collect();
+        if known.is_empty() {
+            return None;
+        }
         known.sort_by(|a, b| a.0.total_cmp(&b.0));
         let high = |figure: &Figure| figure.ci95.map_or(f64::INFINITY, |(_, high)| high);
         let low = |figure: &Figure| figure.ci95.map_or(f64::NEG_INFINITY, |(low, _)| low);
@@ -176,13 +180,13 @@ impl Slo {
             let crosses = a.ms <= limit && b.ms > limit;
             crosses.then(|| x0 + (x1 - x0) * (limit - a.ms) / (b.ms - a.ms))
         });
-        Self {
+        Some(Self {
             metric: metric.to_owned(),
             limit_ms: limit,
             kept_up_to_gbps: kept.last().map(|(x, _)| *x),
             broken_from_gbps: broken.map(|(x, _)| *x),
             crossing_gbps: crossing,
-        }
+        })
     }
 }
 
@@ -190,6 +194,7 @@ impl Slo {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::testing;
     use super::*;
 
     fn point(gbps: f64, ms: f64, half: f64) -> Point {
@@ -198,23 +203,9 @@ mod tests {
             ci95: Some((ms - half, ms + half)),
         };
         Point {
-            case: String::new(),
-            condition: String::new(),
-            share: None,
-            target_bps: None,
             x_bps: Some(gbps * 1e9),
-            achieved_bps: Some(gbps * 1e9),
-            traffic_bps: None,
-            achieved_per_cpu_second_bps: None,
-            repeats: 5,
-            valid_repeats: 5,
-            valid: true,
-            marks: Vec::new(),
             figures: BTreeMap::from([("latency_p99_ms".to_owned(), figure)]),
-            slowdown: BTreeMap::new(),
-            over_spin: BTreeMap::new(),
-            tenants: Vec::new(),
-            efficiency: None,
+            ..testing::point("mem_read:cpu1")
         }
     }
 
@@ -227,7 +218,7 @@ mod tests {
             point(12.0, 18.0, 1.0),
         ];
         let steps: Vec<&Point> = points.iter().rev().collect();
-        let slo = Slo::of("latency_p99_ms", 15e6, &steps);
+        let slo = Slo::of("latency_p99_ms", 15e6, &steps).unwrap();
         assert_eq!(slo.kept_up_to_gbps, Some(4.0));
         assert_eq!(slo.broken_from_gbps, Some(12.0));
         let crossing = slo.crossing_gbps.unwrap();
@@ -235,16 +226,16 @@ mod tests {
             (crossing - (8.0 + 4.0 * 0.5 / 3.5)).abs() < 1e-12,
             "{crossing}"
         );
-        let loose = Slo::of("latency_p99_ms", 50e6, &steps);
+        let loose = Slo::of("latency_p99_ms", 50e6, &steps).unwrap();
         assert_eq!(
             (loose.kept_up_to_gbps, loose.broken_from_gbps),
             (Some(12.0), None)
         );
-        let strict = Slo::of("latency_p99_ms", 5e6, &steps);
+        let strict = Slo::of("latency_p99_ms", 5e6, &steps).unwrap();
         assert_eq!(
             (strict.kept_up_to_gbps, strict.broken_from_gbps),
             (None, Some(0.0))
         );
-        assert_eq!(Slo::of("latency_p50_ms", 5e6, &steps).crossing_gbps, None);
+        assert_eq!(Slo::of("latency_p50_ms", 5e6, &steps), None);
     }
 }

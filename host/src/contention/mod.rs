@@ -9,6 +9,7 @@ pub mod gap;
 pub mod knee;
 pub mod ladder;
 pub mod levels;
+pub mod limit;
 pub mod read;
 pub mod report;
 pub mod tenant;
@@ -16,4 +17,4 @@ mod traffic;
 pub mod validity;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

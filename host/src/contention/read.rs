@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::curve::OfRound;
 use super::gap::{self, Gaps};
+use super::limit::Limit;
 use super::report::{self, Ask, Experiment, Read};
 use crate::source::{Source, SourceError};
 use crate::stats::quantile;
@@ -14,17 +15,20 @@ use crate::store::rows::CaseEntry;
 /// Everything that a run says of loads.
 pub struct Found {
     pub run: String,
+    /// The limit that conditions are held to.
+    pub slo: Option<Limit>,
     pub experiments: Vec<Experiment>,
     pub gaps: Vec<Gaps>,
 }
 
-/// Reads these cases; `slo` is a metric and the most it may be, in nanoseconds.
+/// Reads these cases and holds them to a limit: without one to that which the run was started with.
 pub fn read(
     source: &Source,
     cases: &[CaseEntry],
-    slo: Option<(String, f64)>,
+    slo: Option<Limit>,
 ) -> Result<Found, SourceError> {
     let run = source.run()?;
+    let slo = slo.or_else(|| Limit::from_json(&run.plan["slo"]));
     let recovery = run.plan["recovery"]["repeats"].as_u64().unwrap_or(0) as usize;
     let mut reads = Vec::new();
     for view in source.views(cases)? {
@@ -35,10 +39,12 @@ pub fn read(
         }
         reads.push(Read { view, device });
     }
+    let ask = Ask { slo, recovery };
     Ok(Found {
         run: run.id.0,
-        experiments: report::experiments(&reads, &Ask { slo, recovery }),
+        experiments: report::experiments(&reads, &ask),
         gaps: gap::gaps(&reads),
+        slo: ask.slo,
     })
 }
 
@@ -46,7 +52,7 @@ pub fn read(
 pub fn document(
     source: &Source,
     cases: &[CaseEntry],
-    slo: Option<(String, f64)>,
+    slo: Option<Limit>,
 ) -> Result<Value, SourceError> {
     let found = read(source, cases, slo)?;
     Ok(report::document(

@@ -12,6 +12,7 @@ use super::curve::{OfRound, Ratio, centre, slowdown};
 use super::gap::Gaps;
 use super::ladder::{Ladder, ladders};
 use super::levels::{Curve, curves};
+use super::limit::{Asked, Limit};
 use super::tenant::{self, Efficiency, TenantPoint};
 use super::traffic;
 use super::validity::{Mark, marks};
@@ -39,8 +40,7 @@ const FEWEST_REPEATS: usize = 2;
 /// What is asked beside the curve.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ask {
-    /// A metric and the most it may be, in nanoseconds.
-    pub slo: Option<(String, f64)>,
+    pub slo: Option<Limit>,
     /// Repeats at the end of the plan that only look whether the board is what it was.
     pub recovery: usize,
 }
@@ -69,6 +69,8 @@ pub struct Experiment {
     pub recovery: Option<Recovery>,
     /// Condition of the valid point that slows p50 most.
     pub worst: Option<String>,
+    /// What conditions say of the limit, where one was asked for.
+    pub slo: Option<Asked>,
 }
 
 /// The idle board.
@@ -312,7 +314,12 @@ impl Experiment {
         let worst = points.iter().filter(|point| point.valid);
         let worst = worst.filter_map(|p| Some((p, p.slowdown.get(METRICS[0])?.ratio)));
         let worst = worst.max_by(|a, b| a.1.total_cmp(&b.1));
+        let asked = |limit: &Limit| {
+            let base = Point::of(idle, idle, &[], &[], x);
+            Asked::of(limit, std::iter::once(&base).chain(&points))
+        };
         Some(Self {
+            slo: ask.slo.as_ref().map(asked),
             curves: curves(&loaded, idle, &points, x, ask),
             ladders: ladders(&loaded, idle, &points),
             recovery: recovery(idle, ask.recovery),

@@ -1,4 +1,6 @@
-//! Stores with a few repeats, and channels with a few samples, for tests.
+//! Stores with a few repeats, channels with a few samples, and points of no figures, for tests.
+
+use std::collections::BTreeMap;
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::device::Reading;
@@ -6,7 +8,7 @@ use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity};
 use edgedyno_shared::wire::record::Record as Wire;
 
-use super::report::Read;
+use super::report::{Point, Read};
 use crate::plan::axes::case_key;
 use crate::store::rows::{ChannelRow, SamplesRow};
 use crate::store::sample;
@@ -15,7 +17,7 @@ use crate::telemetry::{self, Digest};
 use crate::view::CaseView;
 
 /// Three rounds of a case; `more` comes before the end of each.
-pub(super) fn measure(
+pub(crate) fn measure(
     store: &mut Store,
     case: &Case,
     durations: &[i64],
@@ -52,6 +54,29 @@ pub(super) fn store() -> (tempfile::TempDir, Store) {
 pub(super) fn read(view: CaseView) -> Read {
     let device = Vec::new();
     Read { view, device }
+}
+
+/// A condition that was measured five times, of which nothing is known.
+pub(crate) fn point(condition: &str) -> Point {
+    Point {
+        case: "c".into(),
+        condition: condition.into(),
+        share: None,
+        target_bps: None,
+        x_bps: None,
+        achieved_bps: None,
+        achieved_per_cpu_second_bps: None,
+        traffic_bps: None,
+        repeats: 5,
+        valid_repeats: 5,
+        valid: true,
+        marks: Vec::new(),
+        figures: BTreeMap::new(),
+        slowdown: BTreeMap::new(),
+        over_spin: BTreeMap::new(),
+        tenants: Vec::new(),
+        efficiency: None,
+    }
 }
 
 /// Samples a hundred nanoseconds apart.

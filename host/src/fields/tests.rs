@@ -48,6 +48,18 @@ fn values_have_the_type_their_unit_says() {
 }
 
 #[test]
+fn a_bound_below_its_percentile_is_a_flag_beside_it() {
+    let (_dir, store) = hand_worked();
+    let mut summary = summarise(&view(&store));
+    let flag = |summary: &CaseSummary, name: &str| (find(name).unwrap().get)(summary).to_string();
+    assert_eq!(flag(&summary, "latency_p95_repeats_differ"), "false");
+    let p95 = &mut summary.latency.as_mut().unwrap().distribution.p95;
+    (p95.value, p95.bound) = (2.769e6, Some(2.755e6));
+    assert_eq!(flag(&summary, "latency_p95_repeats_differ"), "true");
+    assert_eq!(flag(&summary, "latency_p99_repeats_differ"), "false");
+}
+
+#[test]
 fn values_match_hand_worked_figures() {
     let (_dir, store) = hand_worked();
     let summary = summarise(&view(&store));

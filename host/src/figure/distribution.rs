@@ -6,7 +6,9 @@ use super::palette::{ALARM, QUIET, SERIES, TEXT};
 use super::scale::{Scale, time_unit};
 use super::svg::{Anchor, Svg};
 use super::{Figure, name_of};
+use crate::stats::summary::Quantile;
 use crate::summary::Latency;
+use crate::ui::summary::{DIFFER, REPEATS_DIFFER, bound_text};
 use crate::ui::units;
 
 const BINS: usize = 60;
@@ -24,7 +26,7 @@ pub fn distribution(label: &str, latency: &Latency, sorted: &[i64]) -> Option<Fi
 
     let shown_ends = shown(latency)
         .into_iter()
-        .flat_map(|(_, value, bound)| [Some(value), bound])
+        .flat_map(|(_, quantile)| [Some(quantile.value), quantile.bound])
         .flatten()
         .map(|ns| ns / size);
     let ends: Vec<f64> = shown_ends.chain([shortest, longest].map(in_unit)).collect();
@@ -58,9 +60,13 @@ pub fn distribution(label: &str, latency: &Latency, sorted: &[i64]) -> Option<Fi
         .collect();
     svg.group("ecdf", |svg| svg.path(&points, SERIES[0], 2.0, ""));
     let words = marks(&mut svg, &lower, latency, size);
+    let differ = match shown(latency).iter().any(|(_, q)| q.repeats_differ()) {
+        true => format!(" {DIFFER} {REPEATS_DIFFER}."),
+        false => String::new(),
+    };
     let about = format!(
-        "{} trials of {} repeats. {}. The dashed line right of a percentile is what the true one stays below, \
-         in 99 of 100 experiments; without one there are too few independent trials to say so.",
+        "{} trials of {} repeats. {}. The dashed line at a percentile leads to what the true one stays below, \
+         in 99 of 100 experiments; without one there are too few independent trials to say so.{differ}",
         units::count(sorted.len() as u64),
         latency.per_repeat.len(),
         words.join(", ")
@@ -105,14 +111,14 @@ fn bars(svg: &mut Svg, frame: &Frame, counts: &[usize]) {
     );
 }
 
-/// Percentiles that are marked: name, value and bound.
-fn shown(latency: &Latency) -> [(&'static str, f64, Option<f64>); 4] {
+/// Percentiles that are marked.
+fn shown(latency: &Latency) -> [(&'static str, Quantile); 4] {
     let all = &latency.distribution;
     [
-        ("p50", all.p50.value, all.p50.bound),
-        ("p90", all.p90.value, all.p90.bound),
-        ("p95", all.p95.value, all.p95.bound),
-        ("p99", all.p99.value, all.p99.bound),
+        ("p50", all.p50),
+        ("p90", all.p90),
+        ("p95", all.p95),
+        ("p99", all.p99),
     ]
 }
 
@@ -120,18 +126,16 @@ fn shown(latency: &Latency) -> [(&'static str, f64, Option<f64>); 4] {
 fn marks(svg: &mut Svg, frame: &Frame, latency: &Latency, size: f64) -> Vec<String> {
     let mut words = Vec::new();
     svg.group("percentiles", |svg| {
-        for ((name, value, bound), level) in
-            shown(latency).into_iter().zip([50.0, 90.0, 95.0, 99.0])
-        {
-            let at = (frame.x(value / size), frame.y(level));
-            let said = units::nanoseconds(value);
+        for ((name, quantile), level) in shown(latency).into_iter().zip([50.0, 90.0, 95.0, 99.0]) {
+            let at = (frame.x(quantile.value / size), frame.y(level));
+            let said = units::nanoseconds(quantile.value);
             svg.circle(at, 4.0, TEXT, Some(&format!("{name} {said}")));
             let mut word = format!("{name} {said}");
-            if let Some(bound) = bound {
+            if let Some((bound, text)) = quantile.bound.zip(bound_text(&quantile)) {
                 let end = (frame.x(bound / size), at.1);
                 svg.line(at, end, ALARM, 1.5, "4 3");
                 svg.line((end.0, at.1 - 5.0), (end.0, at.1 + 5.0), ALARM, 1.5, "");
-                word = format!("{word} with bound {}", units::nanoseconds(bound));
+                word = format!("{word} with bound {text}");
             }
             if name == "p50" || name == "p99" {
                 let label = (at.0 - 8.0, at.1 - 6.0);

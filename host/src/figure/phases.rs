@@ -1,6 +1,6 @@
 //! Where the time of a trial goes: the phases that a backend tells, one bar for each case.
 
-use super::stack::{Row, Words, stack};
+use super::stack::{Bar, Row, Words, stack};
 use super::{Figure, Labelled};
 
 /// Different phases of one figure; what comes after them is drawn as one.
@@ -38,7 +38,7 @@ pub fn phases(cases: &[Labelled<Phases>]) -> Option<Figure> {
         of.push(Some(case.of.trial - told).filter(|rest| *rest > 0.0));
         Row {
             label: case.label.clone(),
-            of,
+            of: Bar::of(of),
         }
     };
     let told = cases.iter().filter(|case| !case.of.phases.is_empty());

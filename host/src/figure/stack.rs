@@ -19,15 +19,36 @@ pub(super) struct Words<'a> {
     pub(super) parts: &'a [String],
 }
 
-/// Lengths of the parts in nanoseconds; one that nobody recorded is none.
-pub(super) type Row = Labelled<Vec<Option<f64>>>;
+/// Lengths in nanoseconds; what nobody recorded is none.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bar {
+    pub(super) parts: Vec<Option<f64>>,
+    /// The figure at its end.
+    pub(super) total: Option<f64>,
+}
+
+pub(super) type Row = Labelled<Bar>;
+
+impl Bar {
+    /// A bar whose parts are all there is.
+    pub(super) fn of(parts: Vec<Option<f64>>) -> Self {
+        let total = sum(&parts);
+        Self { parts, total }
+    }
+}
+
+/// The sum of what is known; none where nothing is.
+pub(super) fn sum(parts: &[Option<f64>]) -> Option<f64> {
+    parts.iter().copied().flatten().reduce(|a, b| a + b)
+}
 
 /// One bar a case; none where nothing was recorded of any.
 pub(super) fn stack(words: Words<'_>, rows: &[Row]) -> Option<Figure> {
-    let total = |row: &Row| row.of.iter().copied().flatten().reduce(|a, b| a + b);
-    let known: Vec<&Row> = rows.iter().filter(|row| total(row).is_some()).collect();
+    let drawn_end = |row: &Row| sum(&row.of.parts);
+    let known: Vec<&Row> = rows.iter().filter(|row| drawn_end(row).is_some()).collect();
     let drawn = &known[..known.len().min(MOST_CASES)];
-    let longest = drawn.iter().filter_map(|row| total(row)).reduce(f64::max)?;
+    let ends = drawn.iter().flat_map(|row| [drawn_end(row), row.of.total]);
+    let longest = ends.flatten().reduce(f64::max)?;
     let (unit, size) = time_unit(longest);
     let mut svg = Svg::default();
     let top = heading(&mut svg, words.title);
@@ -64,7 +85,7 @@ fn bar(svg: &mut Svg, frame: &Frame, parts: &[String], row: &Row, (y, size): (f6
     let at = (192.0, y + 14.0);
     svg.text(at, Anchor::End, SMALL, TEXT, &short(&row.label));
     let mut from = 0.0;
-    for (number, (part, ns)) in parts.iter().zip(&row.of).enumerate() {
+    for (number, (part, ns)) in parts.iter().zip(&row.of.parts).enumerate() {
         let Some(ns) = ns else { continue };
         let (begin, end) = (frame.x(from / size), frame.x((from + ns) / size));
         let about = format!("{}: {part} {}", row.label, units::nanoseconds(*ns));
@@ -73,6 +94,8 @@ fn bar(svg: &mut Svg, frame: &Frame, parts: &[String], row: &Row, (y, size): (f6
         svg.rect((begin, y), (width, LINE), series(number), Some(&about));
         from += ns;
     }
-    let at = (frame.x(from / size) + 6.0, y + 14.0);
-    svg.text(at, Anchor::Start, SMALL, TEXT, &units::nanoseconds(from));
+    let end = from.max(row.of.total.unwrap_or(0.0));
+    let at = (frame.x(end / size) + 6.0, y + 14.0);
+    let total = units::nanoseconds(row.of.total);
+    svg.text(at, Anchor::Start, SMALL, TEXT, &total);
 }

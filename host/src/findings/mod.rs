@@ -4,6 +4,7 @@
 
 mod clocks;
 mod environment;
+pub mod kinds;
 mod load;
 mod outcome;
 mod outputs;
@@ -79,9 +80,11 @@ pub struct Rule {
 
 /// What rules look at.
 #[derive(Debug, Clone, Copy)]
-pub struct Evidence<'a> {
-    pub view: &'a CaseView,
-    pub summary: &'a CaseSummary,
+struct Evidence<'a> {
+    view: &'a CaseView,
+    summary: &'a CaseSummary,
+    /// Of the rule that looks.
+    code: &'static str,
 }
 
 /// Where and with which figures a rule fired.
@@ -115,8 +118,12 @@ const RULES: &[&[Rule]] = &[
 
 /// All findings of a case, the gravest first, in the order of the rules within a level.
 pub fn check(view: &CaseView, summary: &CaseSummary) -> Vec<Finding> {
-    let evidence = Evidence { view, summary };
     let fire = |rule: &'static Rule| {
+        let evidence = Evidence {
+            view,
+            summary,
+            code: rule.code,
+        };
         let hits = (rule.check)(&evidence).into_iter();
         hits.map(move |hit| Finding::new(rule, view.entry.key, hit))
     };
@@ -199,9 +206,10 @@ impl Evidence<'_> {
         self.view.counting()
     }
 
-    /// Findings that were stored with the case under this code.
-    fn noted(&self, code: &str) -> Vec<Hit> {
-        let notes = self.view.notes.iter().filter(|note| note.code == code);
+    /// Findings that were stored with the case under the code of the rule.
+    fn noted(&self) -> Vec<Hit> {
+        let notes = self.view.notes.iter();
+        let notes = notes.filter(|note| note.code == self.code);
         notes
             .map(|note| Hit {
                 repeat: note.repeat,

@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "built_in_used_because_no_library",
         level: Level::Note,
         meaning: "No `--backend` was given and no ONNX Runtime was found, so the built-in runtime was used. Its speed says little about other runtimes.",
-        check: |e| e.noted("built_in_used_because_no_library"),
+        check: |e| e.noted(),
     },
 ];
 

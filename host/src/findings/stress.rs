@@ -31,36 +31,26 @@ pub(super) const RULES: &[Rule] = &[
         meaning: "What a stressor did in the window was not seen, so nobody can say which load the case had.",
         check: unknown,
     },
-    Rule {
-        code: "load_failed",
-        level: Level::Invalid,
-        meaning: "A stressor failed before the repeat was over; its record has the reason, what it had done, and how its process ended.",
-        check: |e| of_marks(e, "load_failed"),
-    },
-    Rule {
-        code: "tenant_failed",
-        level: Level::Invalid,
-        meaning: "Another model of the condition failed, or trials of it did: for a part of the window at least the case ran without it.",
-        check: |e| of_marks(e, "tenant_failed"),
-    },
-    Rule {
-        code: "tenant_off_rate",
-        level: Level::Invalid,
-        meaning: "Another model of the condition ran more than 3 % off the rate it was asked for. A rate is more than it can do when its latency beside the case is longer than its period.",
-        check: |e| of_marks(e, "tenant_off_rate"),
-    },
-    Rule {
-        code: "tenant_moved",
-        level: Level::Invalid,
-        meaning: "A thread of another model of the condition was not on its CPUs when the window was over.",
-        check: |e| of_marks(e, "tenant_moved"),
-    },
-    Rule {
-        code: "tenant_unknown",
-        level: Level::Invalid,
-        meaning: "Another model of the condition began fewer than two trials in the window, so nobody can say what load it was. A longer window has more of them.",
-        check: |e| of_marks(e, "tenant_unknown"),
-    },
+    marked(
+        "load_failed",
+        "A stressor failed before the repeat was over; its record has the reason, what it had done, and how its process ended.",
+    ),
+    marked(
+        "tenant_failed",
+        "Another model of the condition failed, or trials of it did: for a part of the window at least the case ran without it.",
+    ),
+    marked(
+        "tenant_off_rate",
+        "Another model of the condition ran more than 3 % off the rate it was asked for. A rate is more than it can do when its latency beside the case is longer than its period.",
+    ),
+    marked(
+        "tenant_moved",
+        "A thread of another model of the condition was not on its CPUs when the window was over.",
+    ),
+    marked(
+        "tenant_unknown",
+        "Another model of the condition began fewer than two trials in the window, so nobody can say what load it was. A longer window has more of them.",
+    ),
     Rule {
         code: "load_on_own_cpu",
         level: Level::Warning,
@@ -68,6 +58,16 @@ pub(super) const RULES: &[Rule] = &[
         check: on_own_cpu,
     },
 ];
+
+/// A rule that fires where an experiment marks a repeat with the same code.
+const fn marked(code: &'static str, meaning: &'static str) -> Rule {
+    Rule {
+        code,
+        level: Level::Invalid,
+        meaning,
+        check: of_marks,
+    }
+}
 
 /// What each stressor of a counting repeat achieved.
 fn achieved<'a>(e: &'a Evidence<'_>) -> impl Iterator<Item = (&'a RepeatView, Achieved)> {
@@ -79,10 +79,10 @@ fn achieved<'a>(e: &'a Evidence<'_>) -> impl Iterator<Item = (&'a RepeatView, Ac
 }
 
 /// Marks of tenants and failed stressors, as an experiment has them.
-fn of_marks(e: &Evidence<'_>, code: &str) -> Vec<Hit> {
+fn of_marks(e: &Evidence<'_>) -> Vec<Hit> {
     let of_repeat = |repeat| marks(repeat).into_iter().map(move |mark| (repeat, mark));
     let marks = e.counting().flat_map(of_repeat);
-    let of_code = marks.filter(|(_, mark)| mark.code == code);
+    let of_code = marks.filter(|(_, mark)| mark.code == e.code);
     of_code
         .map(|(repeat, mark)| Hit::of(repeat, mark.text))
         .collect()

@@ -46,27 +46,34 @@ pub(super) const RULES: &[Rule] = &[
         code: "sampler_over_budget",
         level: Level::Warning,
         meaning: "Watching cost more of a core than it may (0.5 %, fast 1 %), so it went on half as often.",
-        check: |e| told(e, "sampler_slowed"),
+        check: |e| told_under(e, "sampler_slowed"),
     },
-    Rule {
-        code: "telemetry_thinned",
-        level: Level::Note,
-        meaning: "A repeat was so long that samples were kept one in two, or fewer.",
-        check: |e| told(e, "telemetry_thinned"),
-    },
-    Rule {
-        code: "channel_lost",
-        level: Level::Note,
-        meaning: "A channel that had values stopped giving them.",
-        check: |e| told(e, "channel_lost"),
-    },
-    Rule {
-        code: "sampler_wedged",
-        level: Level::Warning,
-        meaning: "A read did not come back from a driver: what that thread had watched is lost.",
-        check: |e| told(e, "sampler_wedged"),
-    },
+    told_by_agent(
+        "telemetry_thinned",
+        Level::Note,
+        "A repeat was so long that samples were kept one in two, or fewer.",
+    ),
+    told_by_agent(
+        "channel_lost",
+        Level::Note,
+        "A channel that had values stopped giving them.",
+    ),
+    told_by_agent(
+        "sampler_wedged",
+        Level::Warning,
+        "A read did not come back from a driver: what that thread had watched is lost.",
+    ),
 ];
+
+/// A rule that fires where an agent tells an event of the same code.
+const fn told_by_agent(code: &'static str, level: Level, meaning: &'static str) -> Rule {
+    Rule {
+        code,
+        level,
+        meaning,
+        check: |e| told_under(e, e.code),
+    }
+}
 
 fn not_watched(e: &Evidence<'_>) -> Vec<Hit> {
     if e.view.entry.rules.telemetry == TelemetryRow::Off {
@@ -148,7 +155,7 @@ fn each_channel(e: &Evidence<'_>, look: impl Fn(&Digest) -> Option<String>) -> V
 }
 
 /// Repeats whose agent told an event of that code, with what it said first.
-fn told(e: &Evidence<'_>, code: &str) -> Vec<Hit> {
+fn told_under(e: &Evidence<'_>, code: &str) -> Vec<Hit> {
     let of_repeat = |repeat: &RepeatView| {
         let mut events = repeat.row.events.iter().filter(|event| event.code == code);
         let first = events.next()?;

@@ -174,6 +174,9 @@ fn many_outliers_are_a_note() {
     let found = summarise(&view_of(&repeat(&trials))).findings;
     let outliers = found.iter().find(|f| f.code == "outliers").unwrap();
     assert_eq!(outliers.figures["high"], 20);
+    // 20 of 1000 is no mode, and is not told in the words of one.
+    let words = "20 slow and 0 fast stragglers among 1\u{202f}000 trials; `records";
+    assert!(outliers.text.starts_with(words), "{}", outliers.text);
     let farthest = outliers.figures["farthest"].as_array().unwrap();
     assert_eq!(farthest.len(), 5);
     // The longest of every fiftieth trial, five times as long as it was.
@@ -198,6 +201,8 @@ fn two_groups_of_latencies_are_told_within_a_repeat_and_between_repeats() {
     let figure = |name: &str| bimodal.figures[name].as_f64().unwrap();
     assert!((figure("upper_share") - 0.3).abs() < 0.02, "{bimodal:?}");
     assert!((figure("high_ms") / figure("low_ms") - 1.5).abs() < 0.02);
+    assert!(bimodal.text.starts_with("two modes"), "{}", bimodal.text);
+    assert!(!bimodal.text.contains("stragglers"), "{}", bimodal.text);
 
     // Every repeat is quiet in itself, and every second one is slower by a half.
     let (_dir, mut store) = new_store();
@@ -213,7 +218,7 @@ fn two_groups_of_latencies_are_told_within_a_repeat_and_between_repeats() {
     let found = summarise(&view(&store)).findings;
     let bimodal = found.iter().find(|f| f.code == "bimodal").unwrap();
     assert_eq!(bimodal.repeat, None);
-    assert!(bimodal.text.contains("repeats lie in two groups"));
+    assert!(bimodal.text.starts_with("from repeat to repeat, two modes"));
 }
 
 #[test]

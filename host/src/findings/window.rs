@@ -18,7 +18,7 @@ const SURE: f64 = 0.01;
 /// More outliers than this share are told.
 const MANY_OUTLIERS: f64 = 0.01;
 
-/// Beyond this share outliers are a mode of their own.
+/// Beyond this share they are no stragglers any more.
 const STRAGGLERS: f64 = 0.1;
 
 /// Percentiles up to this one are expected of every run; higher ones are only marked.
@@ -39,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "outliers",
         level: Level::Note,
-        meaning: "More than 1 % of the trials are far from the rest (modified z-score beyond 3.5). They stay in every figure; `records RUN --outliers` lists each with its score.",
+        meaning: "More than 1 % of the trials are stragglers: their modified z-score is beyond 3.5. They stay in every figure; `records RUN --outliers` lists each with its score. Beyond 10 % they are rather a tail or a mode (see `bimodal`).",
         check: outliers,
     },
     Rule {
@@ -116,7 +116,7 @@ fn bimodal(e: &Evidence<'_>) -> Vec<Hit> {
     let measured = e.counting().map(|repeat| repeat.trials.measured.as_slice());
     let pooled: Vec<i64> = measured.collect::<Vec<_>>().concat();
     let hit = two_modes(&pooled).map(|mut hit| {
-        hit.text = format!("repeats lie in two groups: {}", hit.text);
+        hit.text = format!("from repeat to repeat, {}", hit.text);
         hit
     });
     hit.into_iter().collect()
@@ -128,11 +128,13 @@ fn two_modes(trials: &[i64]) -> Option<Hit> {
         return None;
     }
     let (low, high) = bimodal::modes(trials, &found)?;
+    let (lower, upper) = (1.0 - found.upper_share, found.upper_share);
     let text = format!(
-        "{} of the trials are around {}, the others around {}",
-        units::percent(found.upper_share),
-        units::nanoseconds(high),
+        "two modes with hardly anything between: {} ({} of the trials) and {} ({})",
         units::nanoseconds(low),
+        units::percent(lower),
+        units::nanoseconds(high),
+        units::percent(upper),
     );
     Some(
         Hit::new(text)
@@ -195,13 +197,13 @@ fn outliers(e: &Evidence<'_>) -> Vec<Hit> {
     };
     let count = |n: usize| units::count(n as u64);
     let mut text = format!(
-        "{} of {} trials are far slower and {} far faster than the rest",
+        "{} slow and {} fast stragglers among {} trials",
         count(found.high),
+        count(found.low),
         count(found.n),
-        count(found.low)
     );
     if found.share() > STRAGGLERS {
-        text.push_str(": so many are no stragglers but another way to run");
+        text.push_str(", which is a long tail or a mode");
     }
     text.push_str("; `records RUN --outliers` lists them");
     vec![

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use super::compared::Compared;
 use super::gather::{Chapter, Part};
+use super::loads::Load;
 use super::sections;
+use crate::contention::limit::Limit;
 use crate::contention::report::METRICS;
 use crate::figure::escape;
 use crate::findings::Level;
@@ -83,6 +85,7 @@ fn answers(chapter: &Chapter) -> Vec<(&'static str, String)> {
     ];
     out.extend(best(chapter).map(|best| ("Best case", best)));
     out.extend(worst(chapter).map(|worst| ("Worst condition", worst)));
+    out.extend(limit(chapter).map(|limit| ("Limit asked for", limit)));
     out
 }
 
@@ -344,18 +347,19 @@ fn sure(chapter: &Chapter) -> String {
     if unmeasured > 0 {
         let _ = write!(out, "; <b>{unmeasured} cases have no figure</b>");
     }
-    let count = |level: Level| {
-        summaries()
-            .flat_map(|s| &s.findings)
-            .filter(|finding| finding.level == level)
-            .count()
+    let warnings = summaries().flat_map(|s| &s.findings);
+    let warnings = warnings.filter(|finding| finding.level == Level::Warning);
+    let warnings: Vec<&str> = warnings.map(|finding| finding.code).collect();
+    let of_kinds = match warnings.iter().collect::<BTreeSet<_>>().len() {
+        0 | 1 => String::new(),
+        kinds => format!(" of {kinds} kinds"),
     };
     let invalid = summaries().filter(|s| is_invalid(s)).count();
-    let _ = match (invalid, count(Level::Warning)) {
+    let _ = match (invalid, warnings.len()) {
         (0, 0) => write!(out, "; no finding speaks against it"),
         (0, warnings) => write!(
             out,
-            "; <a href=\"#findings\">{warnings} warnings</a>, none of which makes a figure invalid"
+            "; <a href=\"#findings\">{warnings} warnings{of_kinds}</a>, none of which makes a figure invalid"
         ),
         (invalid, _) => write!(
             out,
@@ -502,14 +506,33 @@ fn best(chapter: &Chapter) -> Option<String> {
     ))
 }
 
+/// Which experiment a line is about, where there are several.
+fn whose(load: &Load) -> String {
+    match load.label.as_str() {
+        "" => String::new(),
+        label => format!("{}: ", escape(label)),
+    }
+}
+
+/// What conditions say of the limit that the run was started with.
+fn limit(chapter: &Chapter) -> Option<String> {
+    let lines = chapter.loads.iter().filter_map(|load| {
+        let asked = load.experiment.slo.as_ref()?;
+        let told = escape(&stress::of_asked(asked));
+        Some(format!("{}<a href=\"#loads\">{told}</a>", whose(load)))
+    });
+    let lines: Vec<String> = lines.collect();
+    match lines.is_empty() {
+        true => Limit::from_json(&chapter.run.plan["slo"]).map(|it| escape(&stress::untold(&it))),
+        false => Some(lines.join("<br>")),
+    }
+}
+
 /// The load that slows it most, of each experiment.
 fn worst(chapter: &Chapter) -> Option<String> {
     let lines = chapter.loads.iter().map(|load| {
         let experiment = &load.experiment;
-        let whose = match load.label.as_str() {
-            "" => String::new(),
-            label => format!("{}: ", escape(label)),
-        };
+        let whose = whose(load);
         let Some(worst) = &experiment.worst else {
             return format!("{whose}not known: <a href=\"#loads\">no condition is valid</a>");
         };

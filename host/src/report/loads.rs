@@ -78,6 +78,8 @@ pub(super) fn section(chapters: &[Chapter]) -> String {
 fn one(load: &Load, whose: &str, prefix: &str) -> String {
     let experiment = &load.experiment;
     let mut lines = vec![idle(experiment)];
+    let asked = experiment.slo.as_ref();
+    lines.extend(asked.map(|asked| format!("asked: {}.", stress::of_asked(asked))));
     lines.extend(experiment.worst.as_ref().map(|worst| {
         let point = experiment
             .points

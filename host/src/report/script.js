@@ -25,7 +25,7 @@ for (const box of document.querySelectorAll(".table")) {
   heads.forEach((head, at) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = head.textContent;
+    button.append(...head.childNodes);
     button.addEventListener("click", () => sort(at));
     head.replaceChildren(button);
   });

@@ -6,68 +6,66 @@ use std::fmt::Write as _;
 use super::gather::{Chapter, Part};
 use super::table::{Cell, Table};
 use crate::figure::{Figure, escape};
-use crate::findings::Level;
-use crate::stats::interval::IntervalKind;
+use crate::findings::kinds::{Kind, Told, kinds};
+use crate::stats::interval::{Estimate, IntervalKind};
 use crate::stats::summary::Quantile;
 use crate::summary::best::{Best, Metric, Sureness};
 use crate::summary::{CaseSummary, is_lasting};
+use crate::ui::summary::{DIFFER, REPEATS_DIFFER, bound_text};
 use crate::ui::sweep;
 use crate::ui::units::{self, UNKNOWN};
 
-/// A finding's words, and the cases that have it.
-type Told = BTreeMap<String, Vec<String>>;
-
 /// All findings, the gravest first, those of one kind together and the same one of several cases once.
 pub(super) fn findings(chapters: &[Chapter]) -> String {
-    let mut all: BTreeMap<(std::cmp::Reverse<Level>, &str), Told> = BTreeMap::new();
-    for chapter in chapters {
-        for part in &chapter.parts {
-            for finding in &part.summary.findings {
-                let kind = (std::cmp::Reverse(finding.level), finding.code);
-                let told = all.entry(kind).or_default();
-                let whose = told.entry(finding.told()).or_default();
-                let name = place(chapters, chapter, part);
-                if !whose.contains(&name) {
-                    whose.push(name);
-                }
-            }
-        }
-    }
-    if all.is_empty() {
+    let parts = chapters.iter().flat_map(|chapter| {
+        let parts = chapter.parts.iter();
+        parts.map(move |part| (place(chapters, chapter, part), part))
+    });
+    let parts: Vec<(String, &Part)> = parts.collect();
+    let found = parts.iter().flat_map(|(name, part)| {
+        let findings = part.summary.findings.iter();
+        findings.map(move |finding| (name.as_str(), finding))
+    });
+    let kinds = kinds(found);
+    if kinds.is_empty() {
         return "<p>No rule found anything to say about these figures.</p>\n".into();
     }
-    let mut out = String::from("<ul class=\"findings\">\n");
-    for ((level, code), told) in all {
-        let level = level.0.name();
-        let mut lines = told.iter().map(|(text, cases)| line(text, cases));
-        let first = lines.next().unwrap_or_default();
-        let rest: Vec<String> = lines.map(|line| format!("<li>{line}</li>")).collect();
-        let rest = match rest.len() {
-            0 => String::new(),
-            n => format!(
-                "<details><summary>{n} more of this kind</summary><ul>{}</ul></details>",
-                rest.join("\n")
-            ),
-        };
-        let _ = writeln!(
-            out,
-            "<li class=\"{level}\"><b>{level}</b> <code>{}</code> {first}{rest}</li>",
-            escape(code)
-        );
-    }
-    out.push_str("</ul>\n");
-    out
+    let kinds: String = kinds.iter().map(of_kind).collect();
+    format!("<ul class=\"findings\">\n{kinds}</ul>\n")
 }
 
-fn line(text: &str, cases: &[String]) -> String {
-    let many = match cases.len() {
-        0..=3 => cases.join("; "),
-        more => format!("{} and {} more cases", cases[..2].join("; "), more - 2),
+/// Findings of one kind: the worst few, and the others folded away.
+fn of_kind(kind: &Kind<'_>) -> String {
+    let (first, folded) = kind.split();
+    let lines = |told: &[Told<'_>]| -> String {
+        let line = |told| format!("<li>{}</li>\n", line(told));
+        let lines: String = told.iter().map(line).collect();
+        format!("<ul>{lines}</ul>")
+    };
+    let first = match first {
+        [only] => line(only),
+        several => lines(several),
+    };
+    let rest = match folded.len() {
+        0 => String::new(),
+        n => format!(
+            "<details><summary>{n} more of this kind</summary>{}</details>",
+            lines(folded)
+        ),
     };
     format!(
+        "<li class=\"{level}\"><b>{level}</b> <code>{}</code> {} {first}{rest}</li>\n",
+        escape(kind.code),
+        escape(&kind.heading().unwrap_or_default()),
+        level = kind.level.name(),
+    )
+}
+
+fn line(told: &Told<'_>) -> String {
+    format!(
         "{} <span class=\"quiet\">{}</span>",
-        escape(text),
-        escape(&many)
+        escape(&told.text),
+        escape(&told.shown_cases())
     )
 }
 
@@ -95,9 +93,7 @@ pub(super) fn cases(chapters: &[Chapter]) -> String {
     }
     for title in [
         "p50",
-        "p50 interval",
         "p99",
-        "p99 bound",
         "rate",
         "first run",
         "to first result",
@@ -123,9 +119,17 @@ pub(super) fn cases(chapters: &[Chapter]) -> String {
             table.row(row.chain(figures(&part.summary)));
         }
     }
-    let note = "<p class=\"quiet\">* too few independent trials for this percentile. A bound is what the true \
-                percentile stays below in 99 of 100 experiments; the interval of p50 is at 95 %, over repeats \
-                where there are several.</p>\n";
+    let differ = chapters.iter().flat_map(|chapter| &chapter.parts);
+    let mut differ = differ.filter_map(|part| part.summary.latency.as_ref());
+    let differ = match differ.any(|latency| latency.distribution.p99.repeats_differ()) {
+        true => format!("<br>{DIFFER} {}.", escape(REPEATS_DIFFER)),
+        false => String::new(),
+    };
+    let note = format!(
+        "<p class=\"quiet\">* too few independent trials for this percentile. Below p50 stands its interval at \
+         95 %, over repeats where there are several; below p99 its bound, which the true percentile stays below \
+         in 99 of 100 experiments.{differ}</p>\n"
+    );
     format!("{}{note}", table.html())
 }
 
@@ -141,6 +145,7 @@ fn figures(summary: &CaseSummary) -> Vec<Cell> {
         Cell::figure(text, Some(quantile.value))
     };
     let interval = latency.and_then(|latency| latency.p50_interval);
+    let bound = latency.and_then(|latency| bound_text(&latency.distribution.p99));
     let rate = latency.and_then(|latency| latency.rate_hz);
     let peak = summary.memory.peak_bytes.map(|bytes| bytes as f64);
     let n = latency.map(|latency| latency.distribution.n as f64);
@@ -152,23 +157,8 @@ fn figures(summary: &CaseSummary) -> Vec<Cell> {
         (_, None) => "",
     };
     vec![
-        quantile(|d| d.p50),
-        Cell::figure(
-            interval.map_or_else(
-                || UNKNOWN.to_owned(),
-                |e| {
-                    let within = match e.kind {
-                        IntervalKind::OverRepeats => "",
-                        IntervalKind::WithinRun => " (one process)",
-                    };
-                    let (low, high) = (units::nanoseconds(e.low), units::nanoseconds(e.high));
-                    format!("{low} to {high}{within}")
-                },
-            ),
-            interval.map(|e| e.high - e.low),
-        ),
-        quantile(|d| d.p99),
-        time(latency.and_then(|latency| latency.distribution.p99.bound)),
+        quantile(|d| d.p50).with_below(interval.map(|estimate| interval_text(&estimate))),
+        quantile(|d| d.p99).with_below(bound.map(|bound| format!("bound {bound}"))),
         Cell::figure(units::hertz(rate), rate),
         time(summary.cold.first_ns),
         time(summary.cold.total_ns),
@@ -179,6 +169,18 @@ fn figures(summary: &CaseSummary) -> Vec<Cell> {
         ),
         Cell::text(state),
     ]
+}
+
+fn interval_text(estimate: &Estimate) -> String {
+    let within = match estimate.kind {
+        IntervalKind::OverRepeats => "",
+        IntervalKind::WithinRun => " (one process)",
+    };
+    let (low, high) = (
+        units::nanoseconds(estimate.low),
+        units::nanoseconds(estimate.high),
+    );
+    format!("{low} to {high}{within}")
 }
 
 /// The best case by each metric, run by run.

@@ -1,14 +1,19 @@
 //! A report of stored runs: whole, self-contained, and with what a reader looks for first in its place.
 
+use edgedyno_shared::case::{Case, Condition};
+
 use super::*;
 use crate::compare::load;
 use crate::compare::matching;
 use crate::compare::metric;
 use crate::compare::report::{Ask, Comparison, Named};
 use crate::compare::sessions::Sessions;
+use crate::contention::limit::Limit;
+use crate::contention::testing::measure;
+use crate::findings::{Finding, Level};
 use crate::source::Source;
-use crate::store::Store;
-use crate::store::sample::run_id;
+use crate::store::sample::{self, run_id};
+use crate::store::{NewRun, Store};
 use crate::summary::tests::hand_worked;
 
 fn chapter(store: &Store) -> Chapter {
@@ -238,7 +243,13 @@ fn findings_of_one_kind_stand_together() {
     let findings = &mut chapter.parts[0].summary.findings;
     let sample = findings[0].clone();
     findings.clear();
-    for text in ["first words", "second words", "third words"] {
+    for text in [
+        "first words",
+        "second words",
+        "third words",
+        "fourth",
+        "fifth",
+    ] {
         let mut finding = sample.clone();
         text.clone_into(&mut finding.text);
         findings.push(finding);
@@ -247,15 +258,116 @@ fn findings_of_one_kind_stand_together() {
     in_order(
         &page,
         &[
+            "5 times, the first:",
             "first words",
-            "<summary>2 more of this kind",
             "second words",
             "third words",
+            "<summary>2 more of this kind",
+            "fourth",
+            "fifth",
         ],
     );
     assert_eq!(
         page.matches(&format!("<code>{}</code>", sample.code))
             .count(),
         1
+    );
+}
+
+#[test]
+fn a_bound_below_its_percentile_is_marked_in_the_table_and_explained_below_it() {
+    let (_dir, store) = hand_worked();
+    let mut chapter = chapter(&store);
+    let summary = &mut chapter.parts[0].summary;
+    let p99 = &mut summary.latency.as_mut().unwrap().distribution.p99;
+    (p99.value, p99.bound, p99.enough) = (11e6, Some(10.5e6), true);
+    let page = page("a", &[chapter], None);
+    in_order(
+        &page,
+        &[
+            "11 ms<br><small>bound 10.5 ms†</small>",
+            "† bound below its percentile: repeats differ",
+            "Drawings",
+        ],
+    );
+}
+
+#[test]
+fn warnings_of_several_kinds_are_counted_as_such() {
+    let (_dir, store) = hand_worked();
+    let mut chapter = chapter(&store);
+    let findings = &mut chapter.parts[0].summary.findings;
+    let sample = findings[0].clone();
+    let of = |code| Finding {
+        code,
+        level: Level::Warning,
+        ..sample.clone()
+    };
+    *findings = ["load_high", "load_high", "swapping"].map(of).into();
+    let text = at_a_glance(&page("a", &[chapter], None));
+    assert!(text.contains("3 warnings of 2 kinds, none"), "{text}");
+}
+
+/// An idle case of 20 ms and one of 25 ms beside a load, of a run that was asked for this plan.
+fn experiment(plan: serde_json::Value) -> Chapter {
+    let (_dir, mut store) = sample::new_store();
+    let run = NewRun {
+        plan_json: plan,
+        ..sample::new_run("r1", 1)
+    };
+    store.begin_run(&run).unwrap();
+    let loaded = Case {
+        condition: Condition("mem_read:cpu1".into()),
+        ..sample::case()
+    };
+    for (case, took) in [(sample::case(), 20), (loaded, 25)] {
+        measure(&mut store, &case, &[took * sample::MS; 20], &[]);
+    }
+    let source = Source::Stored {
+        store: Store::open_reading(store.dir()).unwrap(),
+        run: run_id("r1"),
+    };
+    let cases = source.cases().unwrap();
+    gather("r1", &source, &cases, Room::USUAL).unwrap()
+}
+
+#[test]
+fn a_limit_that_was_asked_for_is_answered_with_every_condition() {
+    let slo = Limit {
+        metric: "latency_p99_ms".into(),
+        ns: 22e6,
+    };
+    let plan = serde_json::json!({ "repeats": 3, "slo": slo.to_json() });
+    let page = page("r1", &[experiment(plan)], None);
+    let answer = "p99 ≤ 22 ms with its whole 95 % interval: kept by idle; broken by mem_read:cpu1";
+    in_order(
+        &page,
+        &[
+            "Limit asked for",
+            answer,
+            "Under load",
+            &format!("asked: {answer}."),
+            "Slowdown by condition",
+        ],
+    );
+}
+
+#[test]
+fn no_limit_has_no_line() {
+    let page = page("r1", &[experiment(serde_json::json!({}))], None);
+    assert!(page.contains("Under load"));
+    assert!(!page.contains("Limit asked for") && !page.contains("asked: p99"));
+}
+
+#[test]
+fn a_limit_without_an_experiment_says_that_nothing_tells() {
+    let (_dir, store) = hand_worked();
+    let mut chapter = chapter(&store);
+    chapter.run.plan =
+        serde_json::json!({ "slo": { "metric": "latency_p99_ms", "limit_ns": 22000000 } });
+    let text = at_a_glance(&page("a", &[chapter], None));
+    assert!(
+        text.contains("p99 ≤ 22 ms; not told: an idle case"),
+        "{text}"
     );
 }

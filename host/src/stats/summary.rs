@@ -40,6 +40,20 @@ pub struct Quantile {
     pub enough: bool,
 }
 
+/// How far a bound must lie below its point, as a share, to be more than rounding.
+const ROUNDING: f64 = 1e-9;
+
+impl Quantile {
+    /// Whether the bound lies below the value, which only repeats that differ can do: the value is the mean
+    /// of what each repeat says, and slow repeats raise it; the bound is that of all trials as one sample, of
+    /// which those repeats are a part. The rank of a bound is above that of the quantile in every sample, so
+    /// one repeat alone, or equal ones, never show it.
+    pub fn repeats_differ(&self) -> bool {
+        self.bound
+            .is_some_and(|bound| bound < self.value * (1.0 - ROUNDING))
+    }
+}
+
 impl Distribution {
     /// The percentiles with their levels, in ascending order.
     pub fn quantiles(&self) -> [(f64, Quantile); 6] {
@@ -165,6 +179,28 @@ mod tests {
         assert_eq!(summary.p50.bound, Some(400.0));
     }
 
+    /// Nine repeats of 1 and one of 100: p50 of a repeat is 1 nine times and 100 once, 100^(1/10) = 1.585 in the
+    /// geometric mean. Of all trials together nine in ten are 1, and so is the bound of their p50.
+    #[test]
+    fn a_bound_below_its_point_says_that_repeats_differ() {
+        let (quick, slow) = ([1_i64; 200], [100_i64; 200]);
+        let mut repeats = vec![&quick[..]; 9];
+        repeats.push(&slow[..]);
+        let summary = over_repeats(&repeats).unwrap();
+        assert!((summary.p50.value - 100_f64.powf(0.1)).abs() < 1e-9);
+        assert_eq!(summary.p50.bound, Some(1.0));
+        assert!(summary.p50.repeats_differ());
+        // One in ten trials is a 100, so the bound of p95 is one of them.
+        assert_eq!(summary.p95.bound, Some(100.0));
+        assert!(!summary.p95.repeats_differ());
+
+        let equal = over_repeats(&[&quick[..]; 9]).unwrap();
+        let all = equal.quantiles();
+        assert!(all.iter().all(|(_, quantile)| !quantile.repeats_differ()));
+        let few = over_repeats(&[&[7]]).unwrap();
+        assert!(!few.p50.repeats_differ(), "there is no bound");
+    }
+
     #[test]
     fn too_few_trials_are_marked_and_have_no_bound() {
         let trials = latencies(400, 1e6, 0.1, 1);
@@ -221,6 +257,7 @@ mod tests {
             for (_, quantile) in summary.quantiles() {
                 prop_assert!(quantile.n_eff <= trials.len() as f64);
                 prop_assert_eq!(quantile.enough, quantile.bound.is_some());
+                prop_assert!(!quantile.repeats_differ(), "there is one repeat: {quantile:?}");
             }
         }
     }

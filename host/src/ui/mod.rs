@@ -8,6 +8,7 @@ pub mod compare;
 pub mod demo;
 pub mod error;
 pub mod fetch;
+pub mod findings;
 pub mod keys;
 pub mod model;
 pub mod print;

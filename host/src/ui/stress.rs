@@ -5,13 +5,15 @@ use crate::contention::gap::Gaps;
 use crate::contention::knee::Slope;
 use crate::contention::ladder::Ladder;
 use crate::contention::levels::{Curve, Slo};
+use crate::contention::limit::{Answer, Asked, Limit};
 use crate::contention::read::Found;
 use crate::contention::report::{DEVICE, Experiment, METRICS, Point, Recovery};
 use crate::summary::CaseSummary;
 
 use super::cases;
-use super::table::Table;
+use super::table::{Table, WIDTH as PAGE};
 use super::units::{UNKNOWN, figure, percent, things};
+use super::wrap::wrapped;
 
 /// Columns of the figure between its margins.
 const WIDTH: usize = 48;
@@ -58,6 +60,9 @@ fn of_experiment(experiment: &Experiment) -> String {
     out.push('\n');
     out.push_str(&chart(&experiment.points, experiment.x_axis.short()));
     out.push_str(&tenants(&experiment.points));
+    if let Some(asked) = &experiment.slo {
+        out.push_str(&said(asked));
+    }
     for curve in &experiment.curves {
         out.push_str(&of_curve(curve));
     }
@@ -367,11 +372,79 @@ fn of_slope(slope: &Slope, factor: f64) -> String {
     }
 }
 
+/// What was asked of the conditions of a run, for outputs that show cases and no experiment; nothing where
+/// nothing was.
+pub fn of_limit(found: &Found) -> Option<String> {
+    let limit = found.slo.as_ref()?;
+    let lines = found.experiments.iter().filter_map(|experiment| {
+        let whose = match found.experiments.len() {
+            1 => String::new(),
+            _ => heading(&experiment.axes, experiment.simulated),
+        };
+        Some(whose + &said(experiment.slo.as_ref()?))
+    });
+    let lines: String = lines.collect();
+    Some(match lines.is_empty() {
+        true => format!("asked: {}", untold(limit)),
+        false => lines.trim_end().to_owned(),
+    })
+}
+
+/// A limit of which no case can say anything.
+pub(crate) fn untold(limit: &Limit) -> String {
+    format!(
+        "{}; not told: an idle case and a loaded one that differ in nothing else are needed",
+        bound(&limit.metric, limit.ns / 1e6)
+    )
+}
+
+fn said(asked: &Asked) -> String {
+    let line = format!("asked: {}", of_asked(asked));
+    wrapped(&line, usize::from(PAGE), 2) + "\n"
+}
+
+/// A limit, and what every condition says of it.
+pub(crate) fn of_asked(asked: &Asked) -> String {
+    let told = |answer: Answer| {
+        let all = asked.conditions.iter();
+        all.filter(move |told| told.answer == answer)
+    };
+    let names = |answer: Answer| -> Option<String> {
+        let names: Vec<&str> = told(answer).map(|told| told.condition.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let undecided = told(Answer::Undecided).map(|told| {
+        let interval = told.figure.and_then(|figure| figure.ci95);
+        let why = interval.map_or_else(
+            || "no interval".to_owned(),
+            |(low, high)| format!("{} to {} ms", figure(low), figure(high)),
+        );
+        format!("{} ({why})", told.condition)
+    });
+    let undecided: Vec<String> = undecided.collect();
+    let undecided = (!undecided.is_empty()).then(|| undecided.join(", "));
+    let parts = [
+        Some(match names(Answer::Kept) {
+            Some(names) => format!("kept by {names}"),
+            None => "shown to be kept by none".to_owned(),
+        }),
+        names(Answer::Broken).map(|names| format!("broken by {names}")),
+        undecided.map(|names| format!("not decided for {names}")),
+        names(Answer::Invalid).map(|names| format!("not told by {names}: invalid")),
+        names(Answer::Unmeasured).map(|names| format!("not measured: {names}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let limit = bound(&asked.metric, asked.limit_ms);
+    format!("{limit} with its whole 95 % interval: {}", parts.join("; "))
+}
+
+/// `p99 ≤ 33 ms`.
+fn bound(metric: &str, limit_ms: f64) -> String {
+    let name = metric.trim_start_matches("latency_");
+    format!("{} ≤ {} ms", name.trim_end_matches("_ms"), figure(limit_ms))
+}
+
 fn of_slo(slo: &Slo) -> String {
-    let name = slo
-        .metric
-        .trim_start_matches("latency_")
-        .trim_end_matches("_ms");
     let kept = match slo.kept_up_to_gbps {
         Some(x) => format!("kept up to {} GB/s", figure(x)),
         None => "shown to be kept at no level".to_owned(),
@@ -383,8 +456,8 @@ fn of_slo(slo: &Slo) -> String {
     let crossing = slo.crossing_gbps;
     let crossing = crossing.map(|x| format!("; the points cross it at {} GB/s", figure(x)));
     format!(
-        "  {name} ≤ {} ms: {kept}, {broken}{}\n",
-        figure(slo.limit_ms),
+        "  {}: {kept}, {broken}{}\n",
+        bound(&slo.metric, slo.limit_ms),
         crossing.unwrap_or_default()
     )
 }
@@ -448,6 +521,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::contention::limit::Told;
+    use crate::contention::report::Figure;
+    use crate::contention::testing;
 
     fn point(condition: &str, gbps: f64, ratio: f64, half: f64, valid: bool) -> Point {
         let ratio = Ratio {
@@ -456,23 +532,12 @@ mod tests {
             rounds: 5,
         };
         Point {
-            case: "c".into(),
-            condition: condition.into(),
-            share: None,
-            target_bps: None,
             x_bps: Some(gbps * 1e9),
             achieved_bps: Some(gbps * 1e9),
-            traffic_bps: None,
-            achieved_per_cpu_second_bps: None,
-            repeats: 5,
             valid_repeats: if valid { 5 } else { 0 },
             valid,
-            marks: Vec::new(),
-            figures: BTreeMap::new(),
             slowdown: BTreeMap::from([(METRICS[0].to_owned(), ratio)]),
-            over_spin: BTreeMap::new(),
-            tenants: Vec::new(),
-            efficiency: None,
+            ..testing::point(condition)
         }
     }
 
@@ -492,6 +557,67 @@ mod tests {
         let middle = lines[4].chars().position(|c| c == '●').unwrap();
         assert_eq!(middle, 10 + WIDTH / 2);
         assert_eq!(lines[4].matches('─').count(), WIDTH - 1);
+    }
+
+    fn told(condition: &str, answer: Answer, ci95: Option<(f64, f64)>) -> Told {
+        Told {
+            condition: condition.into(),
+            answer,
+            figure: Some(Figure { ms: 10.0, ci95 }),
+        }
+    }
+
+    fn asked(conditions: Vec<Told>) -> Asked {
+        Asked {
+            metric: METRICS[2].into(),
+            limit_ms: 33.0,
+            conditions,
+        }
+    }
+
+    #[test]
+    fn a_limit_names_who_keeps_it_and_who_cannot_tell() {
+        let all = asked(vec![
+            told("idle", Answer::Kept, Some((9.0, 11.0))),
+            told("spin:cpu1", Answer::Kept, Some((9.0, 12.0))),
+            told("io", Answer::Broken, Some((34.0, 40.0))),
+            told("mem_read:cpu1", Answer::Undecided, Some((31.2, 35.0))),
+            told("chase:cpu1", Answer::Undecided, None),
+            told("mem_copy:cpu1", Answer::Invalid, Some((9.0, 11.0))),
+            told("mem_write:cpu1", Answer::Unmeasured, None),
+        ]);
+        assert_eq!(
+            of_asked(&all),
+            "p99 ≤ 33 ms with its whole 95 % interval: kept by idle, spin:cpu1; broken by io; \
+             not decided for mem_read:cpu1 (31.2 to 35 ms), chase:cpu1 (no interval); \
+             not told by mem_copy:cpu1: invalid; not measured: mem_write:cpu1"
+        );
+        let none = asked(vec![told("idle", Answer::Broken, Some((34.0, 40.0)))]);
+        let none = of_asked(&none);
+        assert!(
+            none.ends_with("shown to be kept by none; broken by idle"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_nothing_can_tell_of_says_so() {
+        let mut found = Found {
+            run: "r".into(),
+            slo: None,
+            experiments: Vec::new(),
+            gaps: Vec::new(),
+        };
+        assert_eq!(of_limit(&found), None);
+        found.slo = Some(Limit {
+            metric: METRICS[2].into(),
+            ns: 33e6,
+        });
+        let said = of_limit(&found).unwrap();
+        assert!(
+            said.starts_with("asked: p99 ≤ 33 ms; not told: an idle case"),
+            "{said}"
+        );
     }
 
     #[test]

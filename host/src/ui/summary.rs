@@ -2,6 +2,7 @@
 
 use edgedyno_shared::order::Pass;
 
+use super::findings;
 use super::table::{Table, WIDTH};
 use super::units::{self, UNKNOWN};
 use super::wrap::wrapped;
@@ -15,12 +16,28 @@ use crate::summary::{CaseSummary, DdrTraffic, Failed, Latency, Power};
 /// Follows a percentile that has too few trials.
 const MARK: &str = "*";
 
-/// The whole summary. `strict` withholds percentiles that have too few trials.
-pub fn text(summary: &CaseSummary, strict: bool) -> String {
+/// Follows a bound that lies below its percentile.
+pub(crate) const DIFFER: &str = "†";
+
+/// What that says; docs/statistics.md says it at length.
+pub(crate) const REPEATS_DIFFER: &str = "bound below its percentile: repeats differ, and their mean is above what \
+     all trials together show (see \"When repeats differ\" in docs/statistics.md)";
+
+/// What a reader asks of a summary beside the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wish {
+    /// Withhold percentiles that have too few trials.
+    pub strict: bool,
+    /// Tell every finding, none folded away.
+    pub every_finding: bool,
+}
+
+/// The whole summary.
+pub fn text(summary: &CaseSummary, wish: Wish) -> String {
     let sections = [
         Some(head(summary)),
         cold(summary),
-        Some(warm(summary, strict)),
+        Some(warm(summary, wish.strict)),
         repeats(summary),
         Some(settings(summary)),
         memory(summary),
@@ -30,7 +47,7 @@ pub fn text(summary: &CaseSummary, strict: bool) -> String {
         outputs(summary),
         Some(environment(summary)),
         failures(summary),
-        findings(summary),
+        findings::of_case(summary, wish.every_finding),
         Some(format!("cite: {}", summary.cite)),
     ];
     let sections: Vec<String> = sections.into_iter().flatten().collect();
@@ -188,6 +205,10 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
         distribution.p99,
     ];
     lines.extend(bounds(&shown));
+    if shown.iter().any(Quantile::repeats_differ) {
+        let why = format!("{DIFFER} {REPEATS_DIFFER}");
+        lines.push(wrapped(&why, usize::from(WIDTH), 2));
+    }
     lines.push(warmup(summary));
     if shown.iter().any(|q| !q.enough) {
         let what = if strict { "withheld" } else { "too few" };
@@ -201,13 +222,22 @@ fn warm(summary: &CaseSummary, strict: bool) -> String {
 /// What the true percentiles stay below, for those that have trials enough to say so.
 fn bounds(shown: &[Quantile; 4]) -> Option<String> {
     let names = ["p50", "p90", "p95", "p99"].iter().zip(shown);
-    let known = names.filter_map(|(name, quantile)| {
-        let bound = quantile.bound?;
-        Some(format!("{name} {}", units::nanoseconds(bound)))
-    });
+    let known =
+        names.filter_map(|(name, quantile)| Some(format!("{name} {}", bound_text(quantile)?)));
     let known: Vec<String> = known.collect();
     let sure = units::percent(1.0 - MISS);
     (!known.is_empty()).then(|| format!("bounds at {sure}: {}", known.join(", ")))
+}
+
+/// A bound as shown everywhere; none where there are too few trials for it.
+pub(crate) fn bound_text(quantile: &Quantile) -> Option<String> {
+    let bound = units::nanoseconds(quantile.bound?);
+    let mark = if quantile.repeats_differ() {
+        DIFFER
+    } else {
+        ""
+    };
+    Some(format!("{bound}{mark}"))
 }
 
 /// Trials of attempts that did not complete are rows, and in no statistic.
@@ -605,21 +635,26 @@ fn failure(failed: &Failed) -> String {
     lines.join("\n")
 }
 
-/// Findings, without those that the section of failures has told in full.
-fn findings(summary: &CaseSummary) -> Option<String> {
-    let mut table = Table::new().text("finding").text("").text("");
-    let untold = summary
-        .findings
-        .iter()
-        .filter(|f| f.code != "failed_repeat");
-    let mut rows = 0;
-    for finding in untold {
-        table.row([
-            finding.level.name().to_owned(),
-            finding.code.to_owned(),
-            finding.told(),
-        ]);
-        rows += 1;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::summarise;
+    use crate::summary::tests::{hand_worked, view};
+
+    #[test]
+    fn a_bound_below_its_percentile_is_marked_and_the_mark_explained() {
+        let (_dir, store) = hand_worked();
+        let mut summary = summarise(&view(&store));
+        assert!(!text(&summary, Wish::default()).contains(DIFFER));
+        let p95 = &mut summary.latency.as_mut().unwrap().distribution.p95;
+        (p95.value, p95.bound, p95.enough) = (2.769e6, Some(2.755e6), true);
+        let text = text(&summary, Wish::default());
+        for words in [
+            "p95 2.755 ms†",
+            "\n† bound below its percentile: repeats differ",
+        ] {
+            assert!(text.contains(words), "no {words:?} in {text}");
+        }
+        assert_eq!(text.matches(DIFFER).count(), 2, "p50 has a bound above it");
     }
-    (rows > 0).then(|| table.render())
 }

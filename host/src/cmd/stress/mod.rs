@@ -19,6 +19,7 @@ use super::sweep::{execute, prepare, show};
 use super::{block_on, preflight, read, summary};
 use crate::board::local;
 use crate::cli::Global;
+use crate::contention::limit::Limit;
 use crate::contention::{self, report};
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
@@ -120,9 +121,9 @@ pub struct LoadOptions {
     /// No load, but idle time between trials: a list such as 0,10ms,100ms,2s
     #[arg(long, value_name = "TIMES", value_delimiter = ',', conflicts_with_all = ["stressor", "slo"])]
     pub gap: Vec<String>,
-    /// A limit whose bearable traffic is looked for, such as p99=33ms
+    /// A limit that every condition is held to, such as p99=33ms; kept with the run
     #[arg(long, value_name = "FIGURE=TIME", value_parser = slo)]
-    pub slo: Option<(String, f64)>,
+    pub slo: Option<Limit>,
     /// Calibrate again, whatever is stored
     #[arg(long)]
     pub recalibrate: bool,
@@ -167,7 +168,7 @@ pub struct StressConduct {
     pub force: bool,
 }
 
-fn slo(text: &str) -> Result<(String, f64), String> {
+fn slo(text: &str) -> Result<Limit, String> {
     let needed = || "a figure and a time, such as p99=33ms, are needed".to_owned();
     let (name, time) = text.split_once('=').ok_or_else(needed)?;
     let metric = crate::compare::metric::find(name.trim()).map_err(|why| why.hint)?;
@@ -175,7 +176,10 @@ fn slo(text: &str) -> Result<(String, f64), String> {
         return Err(format!("one of {} is needed", report::METRICS.join(", ")));
     }
     let time = parse::positive_span(time.trim())?;
-    Ok((metric.name.to_owned(), time.0 as f64))
+    Ok(Limit {
+        metric: metric.name.to_owned(),
+        ns: time.0 as f64,
+    })
 }
 
 /// Measures, stores, and shows what the load did.
@@ -218,7 +222,7 @@ pub fn run(args: &StressArgs, global: &Global) -> CommandResult {
     Ok(Exit::of_all(interrupted.into_iter().chain([shown, quiet])))
 }
 
-/// Looks at the idle board often, and once more at the end.
+/// Looks at the idle board often, and once more at the end; keeps what was asked with the plan.
 fn arrange(prepared: &mut prepare::Prepared, args: &StressArgs) {
     let is_base = |case: &Case| {
         case.condition.0 == "idle" && case.parameters.iter().all(|(_, value)| value == "0s")
@@ -235,6 +239,7 @@ fn arrange(prepared: &mut prepare::Prepared, args: &StressArgs) {
         });
     }
     prepared.schedule.settle = Some(args.load.settle);
+    prepared.slo = args.load.slo.clone();
 }
 
 fn definition(args: &StressArgs, model: &Path) -> Result<Definition, CommandError> {
@@ -407,8 +412,14 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_figure_and_a_time() {
-        assert_eq!(slo("p99=33ms"), Ok(("latency_p99_ms".into(), 33e6)));
-        assert_eq!(slo("p50 = 2s"), Ok(("latency_p50_ms".into(), 2e9)));
+        let limit = |metric: &str, ns| {
+            Ok(Limit {
+                metric: metric.into(),
+                ns,
+            })
+        };
+        assert_eq!(slo("p99=33ms"), limit("latency_p99_ms", 33e6));
+        assert_eq!(slo("p50 = 2s"), limit("latency_p50_ms", 2e9));
         for wrong in ["p99", "p99=fast", "rate=30", "p99=-1ms"] {
             assert!(slo(wrong).is_err(), "{wrong}");
         }

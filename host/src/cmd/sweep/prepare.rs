@@ -14,6 +14,7 @@ use crate::cli::Global;
 use crate::cmd::run::inventory::{Inquiry, find_board};
 use crate::cmd::run::prepare::{Chosen, Model, check_model, choose, read_model, wish};
 use crate::cmd::{block_on, here};
+use crate::contention::limit::Limit;
 use crate::exit::CommandError;
 use crate::options::inputs::{InputOptions, PolicyChoice};
 use crate::options::lease::LeaseOptions;
@@ -41,6 +42,8 @@ pub(in crate::cmd) struct Prepared {
     pub(in crate::cmd) conduct: Conduct,
     pub(in crate::cmd) schedule: Schedule,
     pub(in crate::cmd) goal: Option<Goal>,
+    /// What conditions are held to when the run is read.
+    pub(in crate::cmd) slo: Option<Limit>,
     /// Cases whose outputs others are compared with; none when nothing is compared.
     pub(in crate::cmd) references: Option<Vec<Sha256>>,
     pub(in crate::cmd) tolerance: Tolerance,
@@ -117,6 +120,7 @@ pub(in crate::cmd) fn prepare(
         references: references_of(definition, &resolved)?,
         tolerance: definition.tolerance,
         goal: definition.goal.clone(),
+        slo: None,
         conduct: conduct(definition),
         cases: resolved
             .into_iter()

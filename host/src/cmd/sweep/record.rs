@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::prepare::{Library, Prepared};
 use crate::board::content::{self, Content};
+use crate::contention::limit::Limit;
 use crate::plan::axes::{axes, dims};
 use crate::plan::condition::Ceilings;
 use crate::plan::goal::Goal;
@@ -53,6 +54,7 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
         "p50_within": schedule.within.map(|within| within.share),
         "max_repeats": schedule.within.map(|within| within.max_repeats),
         "optimize": prepared.goal.as_ref().map(|goal| goal.text.as_str()),
+        "slo": prepared.slo.as_ref().map(Limit::to_json),
         "max_attempts": schedule.max_attempts,
         "time_budget_ns": schedule.time_budget.map(|budget| budget.as_nanos() as u64),
         "sentinel": schedule.sentinel.map(|sentinel| json!({
@@ -136,6 +138,7 @@ pub(super) struct Recorded {
     pub(super) tolerance: Tolerance,
     pub(super) libraries: Vec<Library>,
     pub(super) goal: Option<Goal>,
+    pub(super) slo: Option<Limit>,
 }
 
 /// Names the plans of `run`, which have one order and no more.
@@ -164,6 +167,7 @@ fn read_run(plan: &Value) -> Option<Recorded> {
         tolerance: Tolerance::USUAL,
         libraries: Vec::new(),
         goal: None,
+        slo: None,
     })
 }
 
@@ -192,6 +196,7 @@ fn read_sweep(plan: &Value) -> Option<Recorded> {
         goal: plan["optimize"]
             .as_str()
             .and_then(|text| Goal::parse(text).ok()),
+        slo: Limit::from_json(&plan["slo"]),
         seed: number("order_seed")?,
         repeats: small("repeats")?,
         schedule: Schedule {

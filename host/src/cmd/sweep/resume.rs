@@ -54,6 +54,7 @@ pub(in crate::cmd) fn recall(
         tolerance,
         mut libraries,
         goal,
+        slo,
     } = record::read(&run.plan).ok_or_else(|| {
         CommandError::usage(format!("run {id} keeps no plan of a sweep"))
             .hint("`edgedyno runs list` tells what each run was made by")
@@ -111,6 +112,7 @@ pub(in crate::cmd) fn recall(
         references: references.map(|all| all.into_iter().map(moved).collect()),
         tolerance,
         goal,
+        slo,
         contents: contents(&run.plan)?,
         unpacked: Vec::new(),
         libraries,
