@@ -13,6 +13,7 @@ mod axi;
 mod board;
 mod bpu_tasks;
 mod clocks;
+mod controllers;
 mod counters;
 mod cpu;
 mod devfreq;
