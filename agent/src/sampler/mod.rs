@@ -9,7 +9,6 @@
 //! and hand it over in [`Plan::extra`].
 
 mod accelerators;
-mod axi;
 mod board;
 mod bpu_tasks;
 mod clocks;
@@ -27,6 +26,7 @@ mod hwmon;
 pub mod journal;
 mod labels;
 mod memory;
+mod monitors;
 mod offer;
 mod pressure;
 mod rapl;
@@ -95,7 +95,7 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &accelerators::Accelerators,
     &counters::Counters,
     &resctrl::Resctrl,
-    &axi::AxiMonitor,
+    &monitors::Monitors,
     &hrut::Hrut,
     &tegrastats::Tegrastats,
     &vendor::Vendor,
