@@ -491,6 +491,10 @@ the same program opens it and tells what it reads. One that crashes or hangs is 
   data sheet (`host/src/telemetry/ddr_peaks.toml`; boards that are not in it have no share), against the
   memory's clock where that is watched, and against the most that a stressor moved on this board
   (`edgedyno stress` keeps that).
+* **How busy a Jetson's memory is**: `emc.activity` has no documented unit. tegrastats tells the load in
+  percent, to root; from an `edgedyno stress` in which it did, the unit is learned by regression over all
+  repeats and kept for that board and release, with how well it explains the tool. `emc_load_share` goes by it
+  from then on, and by the tool until then.
 * **Long runs**: `edgedyno run MODEL --soak 30m` is one window, and after it the board is watched for a tenth
   of that, two minutes at most. The first minute stands beside the last quarter, the first sign that the
   board was held back and when it was gone are told, and p50 of sixty slices is held against the hottest
