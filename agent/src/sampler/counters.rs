@@ -244,7 +244,7 @@ impl Opened {
 impl Source for Opened {
     fn read(&mut self, out: &mut Readings<'_>) {
         let counters = &mut self.counters;
-        let sum = out.timed(|| {
+        let sum: Result<i64, Fault> = out.timed(|| {
             let counters = counters.as_mut().map_err(|fault| *fault)?;
             let add = |sum: i64, counter: &mut Counter| Ok(sum.saturating_add(counter.value()?));
             counters.iter_mut().try_fold(0, add)

@@ -3,9 +3,10 @@
 //! The tool and the monitor device are one counter: who has it keeps others out, which the tool tells with
 //! `Open failed`. Its real period is not the one asked for (0.45 s at 1 s was seen): only the time that it
 //! prints itself counts. On X3 and X5 it prints all ports, raw where it is asked so (`-r`: a line for each
-//! port) and as a table else: both are read, and where the one says nothing the other is asked for. On an S100 it takes other words and
-//! prints lines of commas ([`Lines`]) of one kind of port on one device of memory; its table of all of them
-//! (`-t rr_all`) has no public description and is not read, and neither is anything of an S600.
+//! port) and as a table else: both are read, and where the one says nothing the other is asked for. On an S100
+//! it takes other words and prints lines of commas ([`Lines`]) of one kind of port on one device of memory; its
+//! table of all of them (`-t rr_all`) has no public description and is not read, and neither is anything of an
+//! S600.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ const READ: Offer = Offer {
     native_period: None,
     source: "hrut_ddr -t all -p 1000 -r, else without -r",
     rights: "root",
-    boards: "D-Robotics X3 and X5, where the monitor's device cannot be opened and nobody else has it",
+    boards: "D-Robotics X3 and X5 without the monitor's device, where nobody else has the counter",
     meaning: "Bytes read from memory by all ports: the tool's MiB/s times the time between two of its tables. It is a process of its own, and keeps other monitors out meanwhile.",
 };
 
@@ -498,7 +499,7 @@ mod tests {
         assert_eq!(tables(&others), [whole]);
         // A table that was cut off has no written bytes.
         assert_eq!(
-            tables(&[&lines[..4], &["Time 1 "]].concat()),
+            tables(&[&lines[..4], &["Time 1 "][..]].concat()),
             [] as [&str; 0]
         );
     }

@@ -38,7 +38,7 @@ struct Monitor {
     other_words: usize,
 }
 
-const MONITORS: [Monitor; 2] = [
+static MONITORS: [Monitor; 2] = [
     // Behind the bytes latencies, times and outstanding ones; last the full bandwidth twice, and the period
     // that the record really covers.
     Monitor {
@@ -241,8 +241,8 @@ mod tests {
     use crate::sampler::files::{Files, Numbers, ReadAt, Root};
     use crate::sampler::testing::{Tree, Turned, Turning};
 
-    const X5: &Monitor = &MONITORS[0];
-    const X3: &Monitor = &MONITORS[1];
+    static X5: &Monitor = &MONITORS[0];
+    static X3: &Monitor = &MONITORS[1];
 
     /// A record with so many read and written for each port, and 9 in every other word.
     fn record(monitor: &Monitor, ports: &[(u32, u32)]) -> Vec<u8> {
