@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn one_repeat_teaches_nothing_and_says_so() {
-        let view = crate::telemetry::emc::tests::view();
+        let view = emc::tests::view();
         let why = learn("r1", &[view]).unwrap().unwrap_err();
         assert_eq!(why, "1 repeats told of it, 8 are needed");
         assert!(learn("r1", &[]).is_none());
