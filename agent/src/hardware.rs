@@ -58,6 +58,8 @@ pub fn facts(root: &Path) -> Vec<Fact> {
         fact("cores", cores(root)),
         fact("memory", dram::kind(root)),
         fact("engines", engines(root)),
+        fact("vendor_release", vendor_release(root)),
+        fact("power_mode", power_mode(root)),
     ]
 }
 
@@ -93,6 +95,53 @@ fn soc(root: &Path) -> Reading {
             "neither /sys/devices/soc0 nor /proc/device-tree/compatible says".into(),
         ),
     }
+}
+
+/// `L4T 36.4.3` of a Jetson, whose file begins `# R36 (release), REVISION: 4.3, GCID: ...`.
+fn vendor_release(root: &Path) -> Reading {
+    const FILE: &str = "etc/nv_tegra_release";
+    let Ok(text) = fs::read_to_string(root.join(FILE)) else {
+        return Reading::Absent(format!(
+            "there is no /{FILE}, and no other vendor's is known"
+        ));
+    };
+    let first = text.lines().next().unwrap_or_default();
+    let after = |mark: &str| {
+        let (_, rest) = first.split_once(mark)?;
+        rest.split([' ', ','])
+            .next()
+            .filter(|word| !word.is_empty())
+    };
+    match (after("# R"), after("REVISION: ")) {
+        (Some(release), Some(revision)) => Reading::Ok(format!("L4T {release}.{revision}")),
+        _ => Reading::Absent(format!("/{FILE} does not begin as known")),
+    }
+}
+
+/// The mode that caps a Jetson's clocks, by the number and name that `nvpmodel -q` gives: its own state file
+/// has `pmode:0002`, and its configuration lines `< POWER_MODEL ID=2 NAME=15W >`.
+fn power_mode(root: &Path) -> Reading {
+    const STATE: &str = "var/lib/nvpmodel/status";
+    let Ok(text) = fs::read_to_string(root.join(STATE)) else {
+        return Reading::Absent(format!(
+            "there is no /{STATE}: only Jetsons have such modes"
+        ));
+    };
+    let digits = text.trim().strip_prefix("pmode:").unwrap_or_default();
+    let Ok(number) = digits.parse::<u32>() else {
+        return Reading::Absent(format!("/{STATE} does not begin as known"));
+    };
+    let modes = fs::read_to_string(root.join("etc/nvpmodel.conf")).unwrap_or_default();
+    let name = modes.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let id = words.find_map(|word| word.strip_prefix("ID="))?;
+        let name = words.find_map(|word| word.strip_prefix("NAME="))?;
+        (line.contains("POWER_MODEL") && id.parse() == Ok(number)).then_some(name)
+    });
+    Reading::Ok(match name {
+        Some(name) => format!("{number} {name}"),
+        None => number.to_string(),
+    })
 }
 
 /// `0-3 Cortex-A55, 4-7 Cortex-A76`: cores of one kind together, as /proc/cpuinfo has them.
@@ -304,6 +353,33 @@ mod tests {
             }
         }
         assert!(boards >= 10, "{boards} boards");
+    }
+
+    #[test]
+    fn a_jetson_says_which_release_it_has() {
+        let of = |text: &str| {
+            let facts = read(&[("etc/nv_tegra_release", text)]);
+            facts["vendor_release"].clone()
+        };
+        let first = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64\n# KERNEL_VARIANT: oot\n";
+        assert_eq!(of(first).value(), Some("L4T 36.4.3"));
+        for other in ["", "# R36\n", "something else\n"] {
+            assert!(
+                of(other).reason().unwrap().contains("nv_tegra_release"),
+                "{other}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_jetson_says_which_power_mode_it_is_in() {
+        let state = ("var/lib/nvpmodel/status", "pmode:0002\n");
+        let modes = "# modes\n< POWER_MODEL ID=0 NAME=MAXN >\n< POWER_MODEL ID=2 NAME=15W >\n< PM_CONFIG DEFAULT=2 >\n";
+        let both = read(&[state, ("etc/nvpmodel.conf", modes)]);
+        assert_eq!(both["power_mode"].value(), Some("2 15W"));
+        assert_eq!(read(&[state])["power_mode"].value(), Some("2"));
+        let other = read(&[("var/lib/nvpmodel/status", "maxn\n")]);
+        assert!(other["power_mode"].reason().is_some());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use edgedyno_shared::order::Pass;
 use crate::soak::{self, Soak};
 use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow};
 use crate::store::{RepeatRow, Result, Store};
+use crate::telemetry::emc::EmcScale;
 use crate::telemetry::{self, Digest, Moment};
 
 /// A case with all its repeats.
@@ -27,6 +28,8 @@ pub struct CaseView {
     pub notes: Vec<FindingRow>,
     /// The most that memory of this board was seen to move; none where that was never calibrated.
     pub memory_ceiling: Option<MemoryCeiling>,
+    /// What turns a Jetson's activity monitor into a share; none where that was not learned.
+    pub emc_scale: Option<EmcScale>,
 }
 
 /// The most that stressors of a board moved, by their own count.
@@ -144,6 +147,9 @@ impl RunView {
         let memory_ceiling = device
             .map(|(board, device)| store.memory_ceiling(board, device))
             .transpose()?;
+        let emc_scale = device
+            .map(|(board, device)| store.emc_scale(board, device))
+            .transpose()?;
         Ok(CaseView {
             run: self.run.clone(),
             device: device.map(|(_, device)| device.clone()),
@@ -151,6 +157,7 @@ impl RunView {
             repeats,
             notes: self.notes_of(entry.key),
             memory_ceiling: memory_ceiling.flatten(),
+            emc_scale: emc_scale.flatten(),
         })
     }
 

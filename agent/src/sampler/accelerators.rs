@@ -88,6 +88,23 @@ const NPU_BUSY: Offer = Offer {
     meaning: "Time in which the NPU worked.",
 };
 
+const NPU_MEMORY: Offer = Offer {
+    name: "npu.N.memory_used",
+    unit: "bytes",
+    kind: ChannelKind::Gauge,
+    source: "/sys/class/accel/accelN/device/npu_memory_utilization",
+    meaning: "Memory that the NPU's buffers take, of everybody.",
+    ..NPU_BUSY
+};
+
+const NPU_FREQ: Offer = Offer {
+    name: "npu.N.freq",
+    unit: "hz",
+    source: "/sys/class/accel/accelN/device/npu_current_frequency_mhz",
+    meaning: "Clock of the NPU: 0 while it sleeps between two jobs.",
+    ..NPU_MEMORY
+};
+
 const APEX: Offer = Offer {
     name: "therm.apex_N.temp",
     unit: "millicelsius",
@@ -135,6 +152,13 @@ const FIRST_OF: [(Offer, &[&str], i64); 2] = [
     ),
 ];
 
+/// Files of Intel's NPU driver, which asks for a second between two reads: what, file, scale.
+const INTEL_NPU: [(Offer, &str, &str, i64); 3] = [
+    (NPU_BUSY, "busy", "npu_busy_time_us", 1_000),
+    (NPU_MEMORY, "memory_used", "npu_memory_utilization", 1),
+    (NPU_FREQ, "freq", "npu_current_frequency_mhz", 1_000_000),
+];
+
 /// Where a Jetson's GPU shows its load when no devfreq device leads there.
 const GPU_LOADS: [&str; 4] = [
     "sys/devices/platform/bus@0/17000000.gpu/load",
@@ -166,6 +190,8 @@ impl Sampler for Accelerators {
             bpu_tasks::LONGEST,
             NPU_LOAD,
             NPU_BUSY,
+            NPU_MEMORY,
+            NPU_FREQ,
             GPU_LOAD,
             EMC_ACTIVITY,
             EMC_RATE,
@@ -182,10 +208,12 @@ impl Sampler for Accelerators {
             .entries("sys/class/accel", "accel")
             .unwrap_or_default()
         {
-            let path = format!("sys/class/accel/{accel}/device/npu_busy_time_us");
-            if board.has(&path) {
-                let name = format!("npu.{}.busy", &accel["accel".len()..]);
-                found.push(single(board, Tier::Slow, &NPU_BUSY, &name, &path, 1_000));
+            for (offer, what, file, scale) in INTEL_NPU {
+                let path = format!("sys/class/accel/{accel}/device/{file}");
+                if board.has(&path) {
+                    let name = format!("npu.{}.{what}", &accel["accel".len()..]);
+                    found.push(single(board, Tier::Slow, &offer, &name, &path, scale));
+                }
             }
         }
         for apex in board.entries("sys/class/apex", "apex").unwrap_or_default() {
@@ -387,6 +415,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sampler::testing::Tree;
 
     #[test]
     fn load_lines_of_one_and_three_cores_are_read() {
@@ -400,6 +429,20 @@ mod tests {
         assert_eq!(stuck.unwrap_err().quality, Quality::ParseError);
         let missing = npu_share(b"NPU load:  \n", 0);
         assert_eq!(missing.unwrap_err().quality, Quality::ParseError);
+    }
+
+    #[test]
+    fn an_intel_npu_gives_time_memory_and_clock() {
+        let file = |name: &str| format!("sys/class/accel/accel0/device/{name}");
+        let tree = Tree::with(&[
+            (&file("npu_busy_time_us"), "1500\n"),
+            (&file("npu_memory_utilization"), "4096\n"),
+            (&file("npu_current_frequency_mhz"), "1400\n"),
+        ]);
+        let readings = tree.read(&Accelerators);
+        assert_eq!(readings["npu.0.busy"], Ok(1_500_000));
+        assert_eq!(readings["npu.0.memory_used"], Ok(4096));
+        assert_eq!(readings["npu.0.freq"], Ok(1_400_000_000));
     }
 
     #[test]

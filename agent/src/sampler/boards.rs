@@ -3,7 +3,8 @@
 //! A line that begins with `#` tells of the board; `== [MODE] PATH` begins a file, whose text follows;
 //! `-> PATH TARGET` is a link, `!! ERRNO PATH` a file that answers so when it is opened, `-- PATH` one that
 //! goes; `@@ MS` a later moment, whose files replace those before; `?? CHANNEL VALUE` what a read then
-//! gives, a number or the name of a state.
+//! gives, a number or the name of a state. A file `counted/TYPE/CONFIG` (in base 16) is what the counter of
+//! that event of that source shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,11 +15,12 @@ use std::sync::Arc;
 
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
 use edgedyno_shared::units::Nanos;
+use edgedyno_sys::kernel::perf::{Count, Event};
 use nix::errno::Errno;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::files::{Files, Numbers, ReadAt, Root};
+use super::files::{Counting, Files, Kept, Numbers, ReadAt, Root};
 use super::testing::Turning;
 use super::*;
 
@@ -108,6 +110,27 @@ impl Files for Closed {
     fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>> {
         self.root.numbers(folder)
     }
+
+    fn count(&self, event: Event, _: Option<i32>, _: Option<i32>) -> io::Result<Box<dyn Counting>> {
+        let path = format!("counted/{}/{:x}", event.source, event.config[0]);
+        self.root.open(&path)?;
+        Ok(Box::new(Counted(Kept::open(&self.root, &path, 64))))
+    }
+}
+
+/// A counter that had its turn all the time.
+struct Counted(Kept);
+
+impl Counting for Counted {
+    fn read(&mut self) -> io::Result<Count> {
+        let shown = self.0.text().and_then(text::integer);
+        let shown = shown.map_err(|fault| io::Error::other(fault.text()))?;
+        Ok(Count {
+            value: shown as u64,
+            enabled: 1,
+            running: 1,
+        })
+    }
 }
 
 fn trees() -> Vec<(String, String)> {
@@ -170,7 +193,7 @@ impl Shown {
 #[test]
 fn every_board_gives_what_it_should_at_each_moment() {
     let trees = trees();
-    assert!(trees.len() >= 14, "{} boards", trees.len());
+    assert!(trees.len() >= 15, "{} boards", trees.len());
     for (name, text) in trees {
         let moments = parse(&text);
         let mut shown = Shown::begin(&moments[0]);
@@ -468,6 +491,10 @@ the same program opens it and tells what it reads. One that crashes or hangs is 
   data sheet (`host/src/telemetry/ddr_peaks.toml`; boards that are not in it have no share), against the
   memory's clock where that is watched, and against the most that a stressor moved on this board
   (`edgedyno stress` keeps that).
+* **How busy a Jetson's memory is**: `emc.activity` has no documented unit. tegrastats tells the load in
+  percent, to root; from an `edgedyno stress` in which it did, the unit is learned by regression over all
+  repeats and kept for that board and release, with how well it explains the tool. `emc_load_share` goes by it
+  from then on, and by the tool until then.
 * **Long runs**: `edgedyno run MODEL --soak 30m` is one window, and after it the board is watched for a tenth
   of that, two minutes at most. The first minute stands beside the last quarter, the first sign that the
   board was held back and when it was gone are told, and p50 of sixty slices is held against the hottest

@@ -59,6 +59,14 @@ const RESIDENCY: Offer = Offer {
     ..FREQ
 };
 
+const MOVES: Offer = Offer {
+    name: "cpu.POLICY.transitions",
+    unit: "count",
+    source: "/sys/devices/system/cpu/cpufreq/POLICY/stats/total_trans",
+    meaning: "Times that the clock moved: exact over any span, however seldom it is read.",
+    ..RESIDENCY
+};
+
 const THROTTLES: Offer = Offer {
     name: "cpu.N.throttles",
     unit: "count",
@@ -90,6 +98,7 @@ impl Sampler for Clocks {
             LOWEST,
             HARDWARE,
             RESIDENCY,
+            MOVES,
             THROTTLES,
             PACKAGE_THROTTLES,
         ]
@@ -122,6 +131,11 @@ fn of_policy(board: &Board, policy: &str) -> Vec<Found> {
         one(Tier::Slow, &LOWEST, "freq_min", "scaling_min_freq"),
         one(Tier::Once, &HARDWARE, "freq_limit", "cpuinfo_max_freq"),
     ];
+    let moves = format!("{folder}/stats/total_trans");
+    if board.has(&moves) {
+        let name = format!("cpu.{policy}.transitions");
+        found.push(single(board, Tier::Slow, &MOVES, &name, &moves, 1));
+    }
     let path = format!("{folder}/stats/time_in_state");
     let table = board.line(&path).unwrap_or_default();
     let clocks = table
@@ -187,6 +201,7 @@ mod tests {
                 &format!("{policy}/stats/time_in_state"),
                 "600000 25\n1800000 7\n",
             ),
+            (&format!("{policy}/stats/total_trans"), "31\n"),
             (
                 &format!("{CPUS}/cpu3/thermal_throttle/core_throttle_count"),
                 "2\n",
@@ -197,6 +212,7 @@ mod tests {
         assert_eq!(readings["cpu.policy4.freq_max"], Ok(2_000_000_000));
         assert!(readings["cpu.policy4.freq_min"].is_err());
         assert_eq!(readings["cpu.policy4.at_600000"], Ok(250_000_000));
+        assert_eq!(readings["cpu.policy4.transitions"], Ok(31));
         assert_eq!(readings["cpu.3.throttles"], Ok(2));
     }
 

@@ -1,5 +1,5 @@
-//! Counters of the memory controller and of the cores: one parser of what an event source says of itself,
-//! and one row for each controller.
+//! Counters of the memory controller and of the cores: one parser of what an event source says of itself.
+//! Which sources count memory is a table (`controllers`).
 
 use std::io;
 
@@ -7,13 +7,12 @@ use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
 use edgedyno_sys::kernel::perf::Event;
 
 use super::board::{Board, plain};
+use super::controllers::{self, Controller, SOURCES, Sees, Way};
 use super::fault::Fault;
 use super::files::Counting;
 use super::offer::{Found, Offer, Tier};
 use super::watch::Readings;
 use super::{Sampler, Source};
-
-const SOURCES: &str = "sys/bus/event_source/devices";
 
 const TRAFFIC: Offer = Offer {
     name: "ddr.PMU.read_bytes",
@@ -23,8 +22,16 @@ const TRAFFIC: Offer = Offer {
     native_period: None,
     source: "perf_event_open with /sys/bus/event_source/devices/PMU",
     rights: "perf_event_paranoid 0 or less, or CAP_PERFMON",
-    boards: "Intel (uncore_imc), AMD (amd_umc), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr; imx9_ddr of the i.MX94 and i.MX95), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc)",
+    boards: "Intel (uncore_imc), AMD (amd_umc; amd_df up to Zen 3, an estimate), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr, imx9_ddr), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc), Marvell (mrvl_ddr_pmu), Arm (arm_dmc620), Ampere (ampere_mcu_pmu), Alibaba (ali_drw)",
     meaning: "Bytes that the memory controller read for everybody on the board: CPUs, accelerators and devices. `write_bytes` beside it, or `bytes` where both are counted in one.",
+};
+
+const PART: Offer = Offer {
+    name: "port.PMU.read_bytes",
+    fidelity: Fidelity::Estimated,
+    boards: "Arm (arm_dsu: what a cluster of cores fetched and wrote back; arm_cmn: requests of the mesh to memory), NVIDIA Grace and its kin (nvidia_scf_pmu: CPUs; nvidia_pcie_pmu, nvidia_nvlink_c2c, nvidia_cnvlink_pmu)",
+    meaning: "Bytes that some of the board moved, as the event source of that name counts them. It may be seen by others too, so it is no total and is never added to one. `write_bytes` or `bytes` beside it.",
+    ..TRAFFIC
 };
 
 const CYCLES: Offer = Offer {
@@ -58,93 +65,6 @@ const STALLS: Offer = Offer {
 /// Generic events of a processor (`PERF_TYPE_HARDWARE`).
 const CORE: [(Offer, u64); 4] = [(CYCLES, 0), (INSTRUCTIONS, 1), (MISSES, 3), (STALLS, 8)];
 
-/// A memory controller: how its sources' names begin, and its events.
-struct Controller {
-    prefix: &'static str,
-    /// Name of the event, what it counts, and bytes for one count where no scale file tells.
-    events: &'static [(&'static str, Way, Option<u64>)],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Read,
-    Write,
-    Both,
-}
-
-/// Event names and units: kernel sources of the drivers, Documentation/admin-guide/perf, and the metrics of
-/// perf (tools/perf/pmu-events). Events of one way are added up.
-const CONTROLLERS: [Controller; 9] = [
-    Controller {
-        prefix: "uncore_imc_free_running",
-        events: &[
-            ("data_read", Way::Read, None),
-            ("data_write", Way::Write, None),
-        ],
-    },
-    Controller {
-        prefix: "uncore_imc",
-        events: &[
-            ("cas_count_read", Way::Read, Some(64)),
-            ("cas_count_write", Way::Write, Some(64)),
-            // Two subchannels a controller, on Granite Rapids and later.
-            ("cas_count_read_sch0", Way::Read, Some(64)),
-            ("cas_count_read_sch1", Way::Read, Some(64)),
-            ("cas_count_write_sch0", Way::Write, Some(64)),
-            ("cas_count_write_sch1", Way::Write, Some(64)),
-            ("data_reads", Way::Read, None),
-            ("data_writes", Way::Write, None),
-        ],
-    },
-    Controller {
-        prefix: "amd_umc",
-        events: &[
-            ("umc_cas_cmd.rd", Way::Read, Some(64)),
-            ("umc_cas_cmd.wr", Way::Write, Some(64)),
-        ],
-    },
-    Controller {
-        prefix: "rockchip_ddr",
-        events: &[
-            ("read-bytes", Way::Read, None),
-            ("write-bytes", Way::Write, None),
-        ],
-    },
-    Controller {
-        prefix: "imx8_ddr",
-        events: &[
-            ("read-cycles", Way::Read, Some(16)),
-            ("write-cycles", Way::Write, Some(16)),
-        ],
-    },
-    Controller {
-        // i.MX94 and i.MX95, of all masters where no mask is given; the i.MX93 has no such pair.
-        prefix: "imx9_ddr",
-        events: &[
-            ("eddrtq_pm_rd_beat_filt0", Way::Read, Some(32)),
-            ("eddrtq_pm_wr_beat_filt", Way::Write, Some(32)),
-        ],
-    },
-    Controller {
-        prefix: "meson_ddr_bw",
-        events: &[("total_rw_bytes", Way::Both, Some(1))],
-    },
-    Controller {
-        prefix: "hisi_sccl",
-        events: &[
-            ("flux_rd", Way::Read, Some(32)),
-            ("flux_wr", Way::Write, Some(32)),
-        ],
-    },
-    Controller {
-        prefix: "mrvl_ddr_pmu",
-        events: &[
-            ("ddr_ddr_reads", Way::Read, Some(64)),
-            ("ddr_ddr_writes", Way::Write, Some(64)),
-        ],
-    },
-];
-
 pub(super) struct Counters;
 
 impl Sampler for Counters {
@@ -153,22 +73,16 @@ impl Sampler for Counters {
     }
 
     fn offers(&self) -> &'static [Offer] {
-        &[TRAFFIC, CYCLES, INSTRUCTIONS, MISSES, STALLS]
+        &[TRAFFIC, PART, CYCLES, INSTRUCTIONS, MISSES, STALLS]
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
-        let sources = board.entries(SOURCES, "").unwrap_or_default();
-        let mut found: Vec<Found> = sources
+        let known = known(board);
+        let mut found: Vec<Found> = known
             .iter()
-            .filter_map(|source| {
-                let row = CONTROLLERS
-                    .iter()
-                    .find(|row| source.starts_with(row.prefix))?;
-                Some((source, row))
-            })
             .flat_map(|(source, row)| of_controller(board, source, row))
             .collect();
-        if found.is_empty() {
+        if !known.iter().any(|(_, row)| row.sees == Sees::Whole) {
             found
                 .push(TRAFFIC.absent(format!("/{SOURCES} has no memory controller that is known")));
         }
@@ -182,45 +96,75 @@ impl Sampler for Counters {
     }
 }
 
+/// Sources of this board that count memory.
+fn known(board: &Board) -> Vec<(String, &'static Controller)> {
+    let sources = board.entries(SOURCES, "").unwrap_or_default();
+    let known = sources.into_iter().filter_map(|source| {
+        let row = controllers::row(board, &source)?;
+        Some((source, row))
+    });
+    known.collect()
+}
+
 fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
     let ways = [
         (Way::Read, "read_bytes"),
         (Way::Write, "write_bytes"),
         (Way::Both, "bytes"),
     ];
+    let (begin, offer) = match row.sees {
+        Sees::Whole => ("ddr", TRAFFIC),
+        Sees::Part => ("port", PART),
+    };
+    let offer = Offer {
+        fidelity: row.fidelity,
+        ..offer
+    };
     let found = ways.into_iter().filter_map(|(way, what)| {
         let of_way = row.events.iter().filter(|(_, of, _)| *of == way);
-        let (names, counters): (Vec<&str>, Vec<_>) = of_way
-            .filter_map(|(name, _, bytes)| Some((*name, counter(board, source, name, *bytes)?)))
+        let (names, counters): (Vec<&str>, Vec<Vec<_>>) = of_way
+            .filter_map(|(name, _, bytes)| Some((*name, counters(board, source, name, *bytes)?)))
             .unzip();
-        let names = (!names.is_empty()).then(|| names.join(", "))?;
-        let channel = format!("ddr.{}.{what}", plain(source));
-        let spec = TRAFFIC.spec(channel, format!("perf {source}/{names}/"));
-        let counters = Opened(counters.into_iter().collect());
-        Some(Found::new(Tier::Normal, vec![spec], counters))
+        let names = (!names.is_empty()).then(|| names.join(" "))?;
+        let channel = format!("{begin}.{}.{what}", plain(source));
+        let spec = offer.spec(channel, format!("perf {source}/{names}/"));
+        let counters = counters.into_iter().flatten().collect();
+        Some(Found::new(Tier::Normal, vec![spec], Opened::new(counters)))
     });
     found.collect()
 }
 
-/// A counter of one event, running; none where the source has no such event.
-fn counter(
+/// Counters of one event, running, one on each CPU that its source asks for; none where it has no such
+/// event.
+fn counters(
     board: &Board,
     source: &str,
     name: &str,
-    bytes: Option<u64>,
-) -> Option<Result<Counter, Fault>> {
+    bytes: Option<i64>,
+) -> Option<Vec<Result<Counter, Fault>>> {
     const UNREAD: Fault = Fault::parse("the source's own description of the event cannot be read");
     let folder = format!("{SOURCES}/{source}");
-    let path = format!("{folder}/events/{name}");
-    let terms = board.line(&path)?;
-    let scale = scale(board, &path).or(bytes.map(|bytes| bytes as f64));
-    let described = event(board, &folder, &terms).zip(scale);
-    Some(described.ok_or(UNREAD).and_then(|(event, scale)| {
-        let cpu = first_cpu(&board.line(&format!("{folder}/cpumask")).unwrap_or_default());
+    let terms = terms(board, &folder, name)?;
+    let scale = scale(board, &folder, name).or(bytes.map(|bytes| bytes as f64));
+    let Some((event, scale)) = event(board, &folder, &terms).zip(scale) else {
+        return Some(vec![Err(UNREAD)]);
+    };
+    let open = |cpu| {
         let opened = board.files.count(event, None, Some(cpu));
         let count = opened.map_err(|why| Fault::from(&why))?;
         Ok(Counter { count, scale })
-    }))
+    };
+    Some(cpus(board, &folder).into_iter().map(open).collect())
+}
+
+/// The terms of an event that a row names: the source's own and those behind, or the row's alone.
+fn terms(board: &Board, folder: &str, name: &str) -> Option<String> {
+    let (first, more) = name.split_once(',').unwrap_or((name, ""));
+    if first.contains('=') {
+        return Some(name.to_owned());
+    }
+    let own = board.line(&format!("{folder}/events/{first}"))?;
+    Some(format!("{own},{more}"))
 }
 
 fn of_core(board: &Board, worker: u32, offer: &Offer, number: u64) -> Found {
@@ -231,29 +175,21 @@ fn of_core(board: &Board, worker: u32, offer: &Offer, number: u64) -> Found {
         .map_err(|why| Fault::from(&why))
         .map(|count| vec![Counter { count, scale: 1.0 }]);
     let spec = offer.spec(offer.name, offer.source);
-    Found::new(Tier::Fast, vec![spec], Opened(counter))
+    Found::new(Tier::Fast, vec![spec], Opened::new(counter))
 }
 
-/// Every event of a memory controller of this board, with the CPU that it is counted on.
+/// Every event of a source of memory traffic of this board, with each CPU that it is counted on.
 pub(crate) fn controller_events(board: &Board) -> Vec<(Event, i32)> {
-    let sources = board.entries(SOURCES, "").unwrap_or_default();
-    let of_source = |source: &String| -> Vec<(Event, i32)> {
-        let row = CONTROLLERS
-            .iter()
-            .find(|row| source.starts_with(row.prefix));
-        let names = row
-            .map_or(&[][..], |row| row.events)
-            .iter()
-            .map(|(name, ..)| name);
+    let of_source = |(source, row): &(String, &Controller)| -> Vec<(Event, i32)> {
         let folder = format!("{SOURCES}/{source}");
-        let cpu = first_cpu(&board.line(&format!("{folder}/cpumask")).unwrap_or_default());
-        let events = names.filter_map(|name| {
-            let terms = board.line(&format!("{folder}/events/{name}"))?;
-            Some((event(board, &folder, &terms)?, cpu))
+        let cpus = cpus(board, &folder);
+        let events = row.events.iter().filter_map(|(name, ..)| {
+            let event = event(board, &folder, &terms(board, &folder, name)?)?;
+            Some(cpus.iter().map(move |cpu| (event, *cpu)))
         });
-        events.collect()
+        events.flatten().collect()
     };
-    sources.iter().flat_map(of_source).collect()
+    known(board).iter().flat_map(of_source).collect()
 }
 
 /// Whether an event is one that is counted of a worker.
@@ -290,17 +226,35 @@ impl Counter {
 }
 
 /// Counters that are one channel together.
-struct Opened(Result<Vec<Counter>, Fault>);
+struct Opened {
+    counters: Result<Vec<Counter>, Fault>,
+    /// What was told so far.
+    highest: i64,
+}
+
+impl Opened {
+    fn new(counters: Result<Vec<Counter>, Fault>) -> Self {
+        Self {
+            counters,
+            highest: 0,
+        }
+    }
+}
 
 impl Source for Opened {
     fn read(&mut self, out: &mut Readings<'_>) {
-        let counters = &mut self.0;
-        let value = out.timed(|| {
+        let counters = &mut self.counters;
+        let sum: Result<i64, Fault> = out.timed(|| {
             let counters = counters.as_mut().map_err(|fault| *fault)?;
             let add = |sum: i64, counter: &mut Counter| Ok(sum.saturating_add(counter.value()?));
             counters.iter_mut().try_fold(0, add)
         });
-        out.put(0, value);
+        // They are read one after the other, and what takes turns is estimated: a sum may seem to go back.
+        let told = sum.map(|sum| {
+            self.highest = self.highest.max(sum);
+            self.highest
+        });
+        out.put(0, told);
     }
 }
 
@@ -361,7 +315,8 @@ fn place(format: &str, value: u64, config: &mut [u64; 3]) -> Option<()> {
 }
 
 /// Bytes for one count, where the source has a scale and a unit that is one of size.
-fn scale(board: &Board, event: &str) -> Option<f64> {
+fn scale(board: &Board, folder: &str, name: &str) -> Option<f64> {
+    let event = format!("{folder}/events/{name}");
     let scale: f64 = board.line(&format!("{event}.scale"))?.parse().ok()?;
     let unit = match board.line(&format!("{event}.unit")).as_deref() {
         Some("MiB" | "MB") => 1_048_576.0,
@@ -372,9 +327,24 @@ fn scale(board: &Board, event: &str) -> Option<f64> {
     Some(scale * unit)
 }
 
-fn first_cpu(mask: &str) -> i32 {
-    let digits: String = mask.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().unwrap_or(0)
+/// CPUs that a source asks to be counted on: one for each of its dies or sockets.
+fn cpus(board: &Board, folder: &str) -> Vec<i32> {
+    /// More than any board has; a file that says more is not believed.
+    const MOST: usize = 64;
+    let mask = board.line(&format!("{folder}/cpumask")).unwrap_or_default();
+    let mut cpus = Vec::new();
+    for range in mask.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let parse = |text: &str| text.trim().parse::<u16>().ok();
+        if let (Some(first), Some(last)) = (parse(first), parse(last)) {
+            cpus.extend((first..=last).map(i32::from).take(MOST));
+        }
+    }
+    cpus.truncate(MOST);
+    match cpus.is_empty() {
+        true => vec![0],
+        false => cpus,
+    }
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -442,7 +412,7 @@ mod tests {
         let found = event(&board, &imc, "event=0x04,umask=0x03").unwrap();
         assert_eq!((found.source, found.config), (14, [0x0304, 0, 0]));
         // 2^-14 MiB are 64 bytes.
-        let bytes = scale(&board, &format!("{imc}/events/cas_count_read")).unwrap();
+        let bytes = scale(&board, &imc, "cas_count_read").unwrap();
         assert!((bytes - 64.0).abs() < 1e-9);
         // There is a description and no counter behind it.
         let readings = tree.read(&Counters);
@@ -499,6 +469,17 @@ mod tests {
             (&file("events/cas_count_write_sch0"), "event=7\n"),
             (&file("events/cas_count_write_sch1"), "event=0\n"),
         ]);
+        // Twice what was counted in half of the time, 64 bytes each.
+        let both = read_of(&tree, "ddr.uncore_imc_3.read_bytes");
+        assert_eq!(both, Some(Ok(2 * (3 + 100) * 64)));
+        // Half of them would be no total.
+        let denied = read_of(&tree, "ddr.uncore_imc_3.write_bytes");
+        let denied = denied.unwrap().unwrap_err();
+        assert_eq!(denied.quality.name(), "denied");
+    }
+
+    /// What `find` gives where every counter shows its first word of configuration.
+    fn read_of(tree: &Tree, name: &str) -> Option<Result<i64, Fault>> {
         let board = Board {
             files: Arc::new(Shown(tree.root())),
             ..tree.board()
@@ -506,39 +487,95 @@ mod tests {
         let found = Counters.find(&board);
         let free = || Nanos::ZERO;
         let watch = Watch::new("s", found, board.mode, Turning::default(), free);
-        let read = |name: &str| {
-            let mut all = watch.latest();
-            all.find_map(|(channel, last)| (channel.name == name).then_some(last?))
-        };
-        // Twice what was counted in half of the time, 64 bytes each.
-        let both = read("ddr.uncore_imc_3.read_bytes");
-        assert_eq!(both, Some(Ok(2 * (3 + 100) * 64)));
-        // Half of them would be no total.
-        let denied = read("ddr.uncore_imc_3.write_bytes").unwrap().unwrap_err();
-        assert_eq!(denied.quality.name(), "denied");
+        let mut all = watch.latest();
+        all.find_map(|(channel, last)| (channel.name == name).then_some(last?))
     }
 
     #[test]
-    fn every_controller_is_known_once_by_its_longest_name() {
-        for (at, row) in CONTROLLERS.iter().enumerate() {
-            let first = CONTROLLERS
-                .iter()
-                .position(|r| row.prefix.starts_with(r.prefix));
-            assert_eq!(
-                first,
-                Some(at),
-                "{} is hidden by a row before it",
-                row.prefix
-            );
+    fn a_source_of_several_dies_is_counted_on_each() {
+        let file = |name: &str| format!("{SOURCES}/ali_drw_21000/{name}");
+        let tree = Tree::with(&[
+            (&file("type"), "9\n"),
+            (&file("cpumask"), "0,4-5\n"),
+            (&file("format/event"), "config:0-7\n"),
+            (&file("events/hif_rd"), "event=0x10\n"),
+        ]);
+        let read = read_of(&tree, "ddr.ali_drw_21000.read_bytes");
+        // 16 on each of three CPUs, twice since half was seen, 64 bytes each.
+        assert_eq!(read, Some(Ok(3 * 2 * 16 * 64)));
+        assert_eq!(cpus(&tree.board(), "nowhere"), [0]);
+        assert_eq!(controller_events(&tree.board()).len(), 3);
+    }
+
+    #[test]
+    fn what_is_in_another_count_is_taken_off_it() {
+        let file = |name: &str| format!("{SOURCES}/imx9_ddr0/{name}");
+        let tree = Tree::with(&[
+            (&file("type"), "11\n"),
+            (&file("identifier"), "imx93\n"),
+            (&file("format/event"), "config:0-7\n"),
+            (&file("format/counter"), "config:8-15\n"),
+            (&file("events/ddrc_pm_0"), "event=0x0f\n"),
+            (&file("events/ddrc_pm_2"), "event=0x11\n"),
+            (&file("events/ddrc_pm_3"), "event=0x12\n"),
+        ]);
+        // Counter 1 for pm_0, 3 and 2 for the others.
+        let read = read_of(&tree, "ddr.imx9_ddr0.read_bytes");
+        assert_eq!(read, Some(Ok(2 * 0x010f * 16)));
+        let written = read_of(&tree, "ddr.imx9_ddr0.write_bytes");
+        assert_eq!(written, Some(Ok(2 * (0x0312 - 0x0211) * 32)));
+    }
+
+    #[test]
+    fn a_part_of_the_traffic_is_no_total() {
+        let file = |name: &str| format!("{SOURCES}/arm_dsu_0/{name}");
+        let tree = Tree::with(&[
+            (&file("type"), "12\n"),
+            (&file("format/event"), "config:0-31\n"),
+            (&file("events/l3d_cache_refill"), "event=0x2a\n"),
+        ]);
+        let read = read_of(&tree, "port.arm_dsu_0.read_bytes");
+        assert_eq!(read, Some(Ok(2 * 0x2a * 64)));
+        let found = Counters.find(&tree.board());
+        let has_no_total =
+            |found: &Found| matches!(found, Found::Missing(spec, _) if spec.name == TRAFFIC.name);
+        assert!(found.iter().any(has_no_total));
+    }
+
+    #[test]
+    fn a_sum_never_goes_back() {
+        struct Falling(u64);
+        impl Counting for Falling {
+            fn read(&mut self) -> io::Result<Count> {
+                self.0 -= 1;
+                Ok(Count {
+                    value: self.0,
+                    enabled: 1,
+                    running: 1,
+                })
+            }
         }
+        let count = Box::new(Falling(10));
+        let counters = Opened::new(Ok(vec![Counter { count, scale: 1.0 }]));
+        let spec = TRAFFIC.spec("ddr.x.bytes", "nowhere");
+        let found = vec![Found::new(Tier::Normal, vec![spec], counters)];
+        let clock = Turning::default();
+        let mut watch = Watch::new("s", found, TelemetryMode::Normal, clock.clone(), || {
+            Nanos::ZERO
+        });
+        clock.by(Nanos::from_secs(1));
+        watch.read_due();
+        let (_, last) = watch.latest().next().unwrap();
+        assert_eq!(last, Some(Ok(9)));
     }
 
     proptest! {
         #[test]
         fn no_description_makes_it_panic(format: String, terms: String, value: u64) {
             let _ = place(&format, value, &mut [0; 3]);
-            let tree = Tree::with(&[("a/type", "1\n")]);
-            let _ = (event(&tree.board(), "a", &terms), first_cpu(&terms), number(&terms));
+            let tree = Tree::with(&[("a/type", "1\n"), ("a/cpumask", &format)]);
+            let board = tree.board();
+            let _ = (event(&board, "a", &terms), cpus(&board, "a"), number(&terms));
         }
 
         #[test]

@@ -2,11 +2,13 @@
 
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity};
 
-use super::Sampler;
 use super::board::{Board, Names};
+use super::fault::Fault;
+use super::files::Kept;
 use super::offer::{Found, Offer, Tier};
-use super::source::{Fields, Place, Single, single};
-use super::text;
+use super::source::{Single, single};
+use super::watch::Readings;
+use super::{Sampler, Source, text};
 
 const FOLDER: &str = "sys/class/devfreq";
 
@@ -52,6 +54,20 @@ const MOVES: Offer = Offer {
     ..FREQ
 };
 
+const LOWEST: Offer = Offer {
+    name: "devfreq.DEVICE.freq_min",
+    source: "/sys/class/devfreq/DEVICE/min_freq",
+    meaning: "The lowest clock allowed now.",
+    ..FREQ
+};
+
+const RESIDENCY: Offer = Offer {
+    name: "devfreq.DEVICE.at_HZ",
+    unit: "ns",
+    meaning: "Time at this clock: exact over any span, in steps of a millisecond.",
+    ..MOVES
+};
+
 pub(super) struct Devfreq;
 
 impl Sampler for Devfreq {
@@ -60,7 +76,7 @@ impl Sampler for Devfreq {
     }
 
     fn offers(&self) -> &'static [Offer] {
-        &[FREQ, ALLOWED, LOAD, MOVES]
+        &[FREQ, ALLOWED, LOWEST, LOAD, MOVES, RESIDENCY]
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
@@ -78,6 +94,7 @@ impl Sampler for Devfreq {
             let mut found = vec![
                 one(Tier::Fast, &FREQ, "freq", "cur_freq"),
                 one(Tier::Slow, &ALLOWED, "freq_max", "max_freq"),
+                one(Tier::Slow, &LOWEST, "freq_min", "min_freq"),
             ];
             let load = format!("{folder}/load");
             if board.has(&load) {
@@ -87,10 +104,7 @@ impl Sampler for Devfreq {
             }
             let moves = format!("{folder}/trans_stat");
             if board.has(&moves) {
-                let spec = MOVES.spec(format!("{name}.transitions"), format!("/{moves}"));
-                let total = Place::Line(b"Total transition :".to_vec());
-                let source = Fields::new(board, &moves, TABLE, vec![(total, 1)]);
-                found.push(Found::new(Tier::Slow, vec![spec], source));
+                found.push(moves_of(board, &name, &moves));
             }
             found
         });
@@ -98,8 +112,63 @@ impl Sampler for Devfreq {
     }
 }
 
+/// How often a clock moved, and how long it was at each of its values.
+fn moves_of(board: &Board, name: &str, path: &str) -> Found {
+    let mut file = board.keep(path, TABLE);
+    let clocks = file.text().map(clocks).unwrap_or_default();
+    let mut specs = vec![MOVES.spec(format!("{name}.transitions"), format!("/{path}"))];
+    specs.extend(
+        clocks
+            .iter()
+            .map(|hz| RESIDENCY.spec(format!("{name}.at_{hz}"), format!("/{path}"))),
+    );
+    Found::new(Tier::Slow, specs, Moves { file, clocks })
+}
+
+/// The clocks that have a row in a table of transitions, in its order.
+fn clocks(table: &[u8]) -> Vec<i64> {
+    text::lines(table)
+        .filter_map(|line| Some(row(line)?.0))
+        .collect()
+}
+
+/// Clock and milliseconds of a row: `* 4266000000:          4          0   9000`; the star is at the clock of
+/// now.
+fn row(line: &[u8]) -> Option<(i64, i64)> {
+    let line = line.strip_prefix(b"*").unwrap_or(line);
+    let colon = line.iter().position(|byte| *byte == b':')?;
+    let clock = text::number(line[..colon].trim_ascii())?;
+    let time = text::words(line[colon + 1..].trim_ascii()).last()?;
+    Some((clock, text::number(time)?))
+}
+
+struct Moves {
+    file: Kept,
+    clocks: Vec<i64>,
+}
+
+impl Source for Moves {
+    fn read(&mut self, out: &mut Readings<'_>) {
+        const NO_ROW: Fault = Fault::parse("the clock has no row in the table");
+        const MILLISECOND: i64 = 1_000_000;
+        let held = match out.timed(|| self.file.text()) {
+            Ok(held) => held,
+            Err(fault) => return out.put_all(fault),
+        };
+        out.put(0, text::figure(held, b"Total transition :"));
+        for (at, clock) in self.clocks.iter().enumerate() {
+            let mut rows = text::lines(held).filter_map(row);
+            let time = rows.find(|(of, _)| of == clock);
+            let time = time.and_then(|(_, ms)| ms.checked_mul(MILLISECOND));
+            out.put(1 + at, time.ok_or(NO_ROW));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::sampler::testing::Tree;
 
@@ -121,6 +190,16 @@ mod tests {
         assert_eq!(readings["devfreq.dmc.load"], Ok(470_000));
         assert_eq!(readings["devfreq.soc_ddrc_freq.freq"], Ok(4_266_000_000));
         assert_eq!(readings["devfreq.soc_ddrc_freq.transitions"], Ok(9));
+        let at = |hz: &str| readings[&format!("devfreq.soc_ddrc_freq.at_{hz}")];
+        assert_eq!(at("2133000000"), Ok(200_000_000));
+        assert_eq!(at("4266000000"), Ok(9_000_000_000));
         assert!(!readings.contains_key("devfreq.dmc.transitions"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_table_makes_it_panic(held: Vec<u8>, line in "[*]? {0,3}[0-9]{0,12}:[ 0-9]{0,30}") {
+            let _ = (clocks(&held), row(&held), row(line.as_bytes()));
+        }
     }
 }

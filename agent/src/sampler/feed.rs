@@ -5,22 +5,31 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use edgedyno_shared::telemetry::Quality;
 use edgedyno_shared::units::Nanos;
 use edgedyno_sys::kernel::process::die_with_parent;
 
 use super::fault::Fault;
-use crate::clock::{Clock, Monotonic};
+use crate::clock::{self, Clock, Monotonic};
 
 /// Longer lines and records are cut.
 const ROOM: usize = 8 << 10;
 
-/// What comes piece by piece. The thread that waits for it ends with what it waits for.
+/// How long a thread without a program is waited for, in steps: a device gives its next piece by then.
+const FAREWELL: Duration = Duration::from_millis(300);
+const STEP: Duration = Duration::from_millis(5);
+
+/// What comes piece by piece. The thread that waits for it ends with what it waits for, and after the next
+/// piece once nobody wants it any more.
 pub(super) struct Feed {
     shared: Arc<Mutex<Latest>>,
+    is_unwanted: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
     seen: u64,
     /// A piece is late after this long, and what was told before no longer holds.
     patience: Nanos,
@@ -74,11 +83,16 @@ impl Feed {
             ended: None,
         }));
         let to = Arc::clone(&shared);
+        let is_unwanted = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&is_unwanted);
         let wait = move || {
             let mut piece = Vec::with_capacity(ROOM);
             loop {
                 piece.clear();
                 let came = next(&mut piece);
+                if is_over.load(Ordering::Acquire) {
+                    return;
+                }
                 let mut latest = to.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Err(fault) = came {
                     latest.ended = Some(fault);
@@ -90,9 +104,11 @@ impl Feed {
                 latest.at = Monotonic.now();
             }
         };
-        thread::Builder::new().name(name.into()).spawn(wait)?;
+        let thread = thread::Builder::new().name(name.into()).spawn(wait)?;
         Ok(Self {
             shared,
+            is_unwanted,
+            thread,
             seen: 0,
             patience,
             child: None,
@@ -162,6 +178,15 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
+        self.is_unwanted.store(true, Ordering::Release);
+        if self.child.is_none() {
+            // What a thread holds is let go with it: whoever comes next may want it.
+            let mut left = FAREWELL;
+            while !self.thread.is_finished() && !left.is_zero() {
+                clock::pause(STEP);
+                left = left.saturating_sub(STEP);
+            }
+        }
         if let Some(child) = &mut self.child {
             // It may have ended by itself.
             let _ = child.kill();
@@ -183,8 +208,6 @@ pub(super) fn room() -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn lines_of(script: &str, patience: Nanos) -> Feed {
@@ -237,6 +260,21 @@ mod tests {
         assert_eq!(wait(&mut feed, fault).quality, Quality::Stale);
         std::fs::write(go, "").unwrap();
         assert_eq!(wait(&mut feed, piece), b"two");
+    }
+
+    #[test]
+    fn what_nobody_wants_any_more_is_let_go() {
+        let held = Arc::new(());
+        let inside = Arc::clone(&held);
+        let feed = Feed::of("test_pieces", Nanos::from_secs(60), move |piece| {
+            let _inside = &inside;
+            clock::pause(Duration::from_millis(10));
+            piece.push(1);
+            Ok(())
+        });
+        assert_eq!(Arc::strong_count(&held), 2);
+        drop(feed.unwrap());
+        assert_eq!(Arc::strong_count(&held), 1, "its thread goes on");
     }
 
     #[test]

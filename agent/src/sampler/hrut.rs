@@ -2,10 +2,14 @@
 //!
 //! The tool and the monitor device are one counter: who has it keeps others out, which the tool tells with
 //! `Open failed`. Its real period is not the one asked for (0.45 s at 1 s was seen): only the time that it
-//! prints itself counts. On X3 and X5 it prints a table of all ports. On an S100 it takes other words and
-//! prints lines of commas ([`Lines`]) of one kind of port on one device of memory; its table of all of them
-//! (`-t rr_all`) has no public description and is not read, and neither is anything of an S600.
+//! prints itself counts. On X3 and X5 it prints all ports, raw where it is asked so (`-r`: a line for each
+//! port) and as a table else: both are read, and where the one says nothing the other is asked for. On an S100
+//! it takes other words and prints lines of commas ([`Lines`]) of one kind of port on one device of memory; its
+//! table of all of them (`-t rr_all`) has no public description and is not read, and neither is anything of an
+//! S600.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity, Quality};
@@ -16,7 +20,7 @@ use super::fault::Fault;
 use super::feed::{self, Digest, Feed, Look};
 use super::offer::{Found, Offer, Tier};
 use super::watch::Readings;
-use super::{Sampler, Source, axi, text};
+use super::{Sampler, Source, monitors, text};
 
 const PROGRAMS: [&str; 2] = ["usr/hobot/bin/hrut_ddr", "usr/bin/hrut_ddr"];
 
@@ -26,9 +30,9 @@ const READ: Offer = Offer {
     kind: ChannelKind::Counter,
     fidelity: Fidelity::Derived,
     native_period: None,
-    source: "hrut_ddr -t all -p 1000",
+    source: "hrut_ddr -t all -p 1000 -r, else without -r",
     rights: "root",
-    boards: "D-Robotics X3 and X5, where the monitor's device cannot be opened and nobody else has it",
+    boards: "D-Robotics X3 and X5 without the monitor's device, where nobody else has the counter",
     meaning: "Bytes read from memory by all ports: the tool's MiB/s times the time between two of its tables. It is a process of its own, and keeps other monitors out meanwhile.",
 };
 
@@ -55,17 +59,29 @@ const BPU_WRITTEN: Offer = Offer {
 /// What the tool is told, and what it gives then.
 struct Ask {
     words: &'static [&'static str],
+    /// What it is told where it gave nothing for the first.
+    else_words: Option<&'static [&'static str]>,
+    form: Form,
     offers: [Offer; 2],
 }
 
+#[derive(Clone, Copy)]
+enum Form {
+    Tables,
+    Lines,
+}
+
 const OF_X: Ask = Ask {
-    // Without `-r`, which its help calls raw data: the table that is known was printed so.
-    words: &["-t", "all", "-p", "1000"],
+    words: &["-t", "all", "-p", "1000", "-r"],
+    else_words: Some(&["-t", "all", "-p", "1000"]),
+    form: Form::Tables,
     offers: [READ, WRITTEN],
 };
 
 const OF_S: Ask = Ask {
     words: &["-t", "bpu", "-d", "0", "-p", "1000000", "-c"],
+    else_words: None,
+    form: Form::Lines,
     offers: [BPU_READ, BPU_WRITTEN],
 };
 
@@ -88,27 +104,15 @@ impl Sampler for Hrut {
         let Some(program) = program else {
             return vec![READ.absent("hrut_ddr is not there")];
         };
-        if board.has(axi::DEVICE) {
+        if monitors::is_there(board) {
             return vec![READ.absent("the monitor's device is read instead")];
         }
         let model = board.line(MODEL).unwrap_or_default();
         if model.contains("S600") {
             return vec![READ.absent("what hrut_ddr prints on an S600 is not known")];
         }
-        let is_of_s = model.contains("S100");
-        let ask = if is_of_s { OF_S } else { OF_X };
-        let mut command = Command::new(&program);
-        command.args(ask.words);
-        let (mut table, mut lines) = (Table::default(), Lines::default());
-        let digest = move |line: &[u8]| {
-            let text = String::from_utf8_lossy(line);
-            match (text.to_ascii_lowercase().contains("open failed"), is_of_s) {
-                (true, _) => Digest::Fault(REFUSED),
-                (false, true) => lines.take(text.trim()),
-                (false, false) => table.take(text.trim()),
-            }
-        };
-        let feed = match Feed::lines_of(command, Nanos::from_secs(5), digest) {
+        let ask = if model.contains("S100") { OF_S } else { OF_X };
+        let feed = match begin(&program, ask.words, ask.form) {
             Ok(feed) => feed,
             Err(why) => return vec![ask.offers[0].absent(format!("{}: {why}", program.display()))],
         };
@@ -116,12 +120,29 @@ impl Sampler for Hrut {
         let specs = ask.offers.map(|offer| offer.spec(offer.name, &source));
         let tables = Tables {
             feed,
+            other: ask.else_words.map(|words| (program, words, ask.form)),
             piece: feed::room(),
             before_ms: None,
             sums: [0; 2],
         };
         vec![Found::new(Tier::Normal, specs.to_vec(), tables)]
     }
+}
+
+/// Starts the tool; it ends with the feed.
+fn begin(program: &Path, words: &[&str], form: Form) -> io::Result<Feed> {
+    let mut command = Command::new(program);
+    command.args(words);
+    let (mut table, mut lines) = (Table::default(), Lines::default());
+    let digest = move |line: &[u8]| {
+        let text = String::from_utf8_lossy(line);
+        match (text.to_ascii_lowercase().contains("open failed"), form) {
+            (true, _) => Digest::Fault(REFUSED),
+            (false, Form::Lines) => lines.take(text.trim()),
+            (false, Form::Tables) => table.take(text.trim()),
+        }
+    };
+    Feed::lines_of(command, Nanos::from_secs(5), digest)
 }
 
 const REFUSED: Fault = Fault::new(
@@ -132,6 +153,15 @@ const REFUSED: Fault = Fault::new(
 /// `TIME_MS READ WRITTEN`, the two in bytes a second: what a source here is handed.
 fn piece(time_ms: i64, read: i64, written: i64) -> Digest {
     Digest::Piece(format!("{time_ms} {read} {written}").into_bytes())
+}
+
+/// The tool's time: `364160.876s`, and in its raw form milliseconds.
+fn time(text: &str) -> Option<i64> {
+    let text = text.trim();
+    match text.strip_suffix('s') {
+        Some(seconds) => milliseconds(seconds),
+        None => text.parse().ok(),
+    }
 }
 
 /// Seconds as they are printed.
@@ -175,37 +205,75 @@ impl Lines {
     }
 }
 
-/// A table as its lines come.
+/// A table as its lines come, or the same raw.
 #[derive(Default)]
 struct Table {
     time_ms: Option<i64>,
     /// The place of the column that sums up all ports.
     sum_at: Option<usize>,
     read: Option<i64>,
+    raw: Option<Raw>,
+}
+
+/// What ports read and wrote so far, in the tool's MB.
+#[derive(Default)]
+struct Raw {
+    read: f64,
+    written: f64,
+    is_writing: bool,
 }
 
 impl Table {
-    /// The last line of a table gives the piece.
+    /// The last line of a table gives the piece; a raw one ends with the controller's own line, or with the next.
     fn take(&mut self, text: &str) -> Digest {
-        if let Some(time) = text.strip_prefix("Time") {
-            self.time_ms = milliseconds(time.trim().trim_end_matches('s'));
+        if let Some(rest) = text.strip_prefix("Time") {
+            let before = self.end_raw();
+            self.time_ms = time(rest);
             self.read = None;
-        } else if text.starts_with("MB/S") {
+            return before;
+        }
+        if text.starts_with("MB/S") {
             self.sum_at = text
                 .split_whitespace()
                 .skip(1)
                 .position(|word| word == "SUM");
         } else if let Some(figures) = row(text, "Read") {
-            self.read = self.rate(&figures);
-        } else if let Some(figures) = row(text, "Write") {
-            let written = self.rate(&figures);
-            if let (Some(time), Some(read), Some(written)) =
-                (self.time_ms, self.read.take(), written)
-            {
-                return piece(time, read, written);
+            match figures.is_empty() {
+                true => self.raw = Some(Raw::default()),
+                false => self.read = self.rate(&figures),
             }
+        } else if let Some(figures) = row(text, "Write") {
+            match &mut self.raw {
+                Some(raw) if figures.is_empty() => raw.is_writing = true,
+                _ => return self.end(&figures),
+            }
+        } else if text.starts_with("ddrc") && self.raw.as_ref().is_some_and(|raw| raw.is_writing) {
+            return self.end_raw();
+        } else if let (Some(raw), Some(rate)) = (&mut self.raw, port_rate(text)) {
+            let sum = match raw.is_writing {
+                true => &mut raw.written,
+                false => &mut raw.read,
+            };
+            *sum += rate;
         }
         Digest::Nothing
+    }
+
+    fn end(&mut self, figures: &[f64]) -> Digest {
+        let written = self.rate(figures);
+        match (self.time_ms, self.read.take(), written) {
+            (Some(time), Some(read), Some(written)) => piece(time, read, written),
+            _ => Digest::Nothing,
+        }
+    }
+
+    fn end_raw(&mut self) -> Digest {
+        let raw = self.raw.take().filter(|raw| raw.is_writing);
+        let figures = raw.and_then(|raw| Some((bytes(raw.read)?, bytes(raw.written)?)));
+        match (self.time_ms, figures) {
+            (Some(time), Some((read, written))) => piece(time, read, written),
+            _ => Digest::Nothing,
+        }
     }
 
     /// The column of sums, else the sum of all.
@@ -215,6 +283,12 @@ impl Table {
             None => bytes(figures.iter().sum()),
         }
     }
+}
+
+/// The rate of one port in the raw form: `p[0](bw:   110 stall:     2 delay:    30)`.
+fn port_rate(text: &str) -> Option<f64> {
+    let (_, rest) = text.strip_prefix("p[")?.split_once("bw:")?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// Figures of the row of that name: `Read :   110  4035 ...`.
@@ -230,9 +304,28 @@ const LONGEST_MS: i64 = 60_000;
 
 struct Tables {
     feed: Feed,
+    /// The tool with other words, for when it gives nothing.
+    other: Option<(PathBuf, &'static [&'static str], Form)>,
     piece: Vec<u8>,
     before_ms: Option<i64>,
     sums: [i64; 2],
+}
+
+impl Tables {
+    /// Asks for the other form, once, where the first gave nothing and nobody else has the counter.
+    fn ask_again(&mut self, why: Fault) -> bool {
+        let may = self.before_ms.is_none() && why.quality != Quality::Busy;
+        let Some((program, words, form)) = self.other.take().filter(|_| may) else {
+            return false;
+        };
+        match begin(&program, words, form) {
+            Ok(feed) => {
+                self.feed = feed;
+                true
+            }
+            Err(_) => false,
+        }
+    }
 }
 
 impl Source for Tables {
@@ -243,6 +336,9 @@ impl Source for Tables {
             Look::Nothing => return,
             Look::Piece(at, piece) => (at, piece),
             Look::Fault(fault) => {
+                if self.ask_again(fault) {
+                    return;
+                }
                 out.timed(|| ());
                 return out.put_all(fault);
             }
@@ -377,6 +473,53 @@ mod tests {
         );
         let without_sum = ["Time 1s", "Read : 1 2", "Write: 3 x", "Write: 3 4"];
         assert_eq!(tables(&without_sum), ["1000 3145728 7340032"]);
+    }
+
+    /// As the X3's tool prints it, by its source.
+    #[test]
+    fn a_raw_table_is_the_sum_of_its_ports() {
+        let lines = [
+            "Time 364160876 ",
+            "Read : ",
+            "p[0](bw:   110 stall:     2 delay:    30) (maxRTrans:1 maxRvalid:2 accRtrans:3 minRtrans:4)",
+            "p[1](bw:  4035 stall:     2 delay:    30)",
+            "ddrc:  4200 MB/s;",
+            "Write: ",
+            "p[0](bw:   103 stall:     2 delay:    30)",
+            "p[1](bw:  1175 stall:     0 delay:     0)",
+            "ddrc   1300 MB/s, mask      0 MB/s",
+        ];
+        let whole = "364160876 4346347520 1340080128";
+        assert_eq!(tables(&lines), [whole]);
+        // Without the controller's line it ends where the next begins.
+        let mut others = lines.to_vec();
+        others.retain(|line| !line.starts_with("ddrc"));
+        assert_eq!(tables(&others), [] as [&str; 0]);
+        others.push("Time 364161876 ");
+        assert_eq!(tables(&others), [whole]);
+        // A table that was cut off has no written bytes.
+        assert_eq!(
+            tables(&[&lines[..4], &["Time 1 "][..]].concat()),
+            [] as [&str; 0]
+        );
+    }
+
+    #[test]
+    fn a_tool_that_says_nothing_raw_is_asked_for_its_table() {
+        let tree = Tree::with(&[]);
+        tree.program(
+            PROGRAMS[1],
+            "#!/bin/sh\ncase \"$*\" in *-r) echo noise; exit 1;; esac\necho 'Time 10.0s'; echo 'Read : 1'; echo 'Write: 1'\nexec sleep 60\n",
+        );
+        let mut watch = tree.watch(&Hrut);
+        for _ in 0..500 {
+            match watch.again().get(READ.name) {
+                Some(Ok(bytes)) => return assert_eq!(*bytes, 0, "the first table has no span"),
+                Some(Err(fault)) => panic!("{}", fault.text()),
+                None => std::thread::sleep(std::time::Duration::from_millis(10)),
+            }
+        }
+        panic!("the table never came");
     }
 
     #[test]

@@ -9,10 +9,10 @@
 //! and hand it over in [`Plan::extra`].
 
 mod accelerators;
-mod axi;
 mod board;
 mod bpu_tasks;
 mod clocks;
+mod controllers;
 mod counters;
 mod cpu;
 mod devfreq;
@@ -26,6 +26,7 @@ mod hwmon;
 pub mod journal;
 mod labels;
 mod memory;
+mod monitors;
 mod offer;
 mod pressure;
 mod rapl;
@@ -94,7 +95,7 @@ pub static SAMPLERS: &[&dyn Sampler] = &[
     &accelerators::Accelerators,
     &counters::Counters,
     &resctrl::Resctrl,
-    &axi::AxiMonitor,
+    &monitors::Monitors,
     &hrut::Hrut,
     &tegrastats::Tegrastats,
     &vendor::Vendor,

@@ -1,8 +1,8 @@
 //! Lines of NVIDIA's `tegrastats`, for what a Jetson's files do not show.
 //!
 //! The load of the memory controller is the one figure that no file gives in a unit that is known; the tool
-//! prints it, to root. It is started only where the files give less than it does: it is a process of its own
-//! that runs beside the worker.
+//! prints it, to root. It is started only where the files give less than it does: to root, and where they show
+//! no memory clock. It is a process of its own that runs beside the worker.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ const EMC_LOAD: Offer = Offer {
     native_period: Some(SECOND),
     source: "tegrastats EMC_FREQ",
     rights: "root: without it the tool leaves the field out",
-    boards: "Jetson, where tegrastats is installed and the files show no memory clock or no GPU load",
+    boards: "Jetson, where tegrastats is installed: for root, and where no file shows the memory's clock",
     meaning: "Busy share of the memory controller at its clock, in whole percent, as the vendor's tool prints it.",
 };
 
@@ -87,8 +87,8 @@ impl Sampler for Tegrastats {
         let Some(program) = board.files.program(PROGRAM) else {
             return vec![EMC_LOAD.absent(format!("/{PROGRAM} is not there"))];
         };
-        if shows_all(board) {
-            let reason = "the files of this board show clock, GPU and rails: the tool is left out";
+        if !tells_more(board) {
+            let reason = "the files of this board show clock, GPU and rails, and the tool prints the memory's load to root only: it is left out";
             return vec![EMC_LOAD.absent(reason)];
         }
         let mut command = Command::new(program);
@@ -120,14 +120,16 @@ impl Sampler for Tegrastats {
     }
 }
 
-/// Whether files give the memory's clock, so that this user may read what root may.
-fn shows_all(board: &Board) -> bool {
+/// Whether the tool tells what files do not: the load of the memory to whoever may read debugfs, as root may,
+/// and all it has where no file shows the memory's clock.
+fn tells_more(board: &Board) -> bool {
     const CLOCKS: [&str; 3] = [
         "sys/kernel/debug/bpmp/debug/clk/emc/rate",
         "sys/class/devfreq/bwmgr/cur_freq",
         "sys/kernel/debug/clk/emc/clk_rate",
     ];
-    CLOCKS.iter().any(|path| board.has(path))
+    let shown = CLOCKS.iter().find(|path| board.has(path));
+    shown.is_none_or(|path| path.starts_with("sys/kernel/debug/"))
 }
 
 struct Lines {
@@ -347,6 +349,9 @@ mod tests {
             .map(|(c, l)| (c.clone(), l))
             .unwrap();
         assert!(channel.probe.reason().unwrap().contains("left out"));
+        // Who may read debugfs is told the memory's load.
+        tree.set("sys/kernel/debug/bpmp/debug/clk/emc/rate", "1\n");
+        assert!(tells_more(&tree.board()));
     }
 
     proptest! {

@@ -195,8 +195,11 @@ fn reader(
             }
         }
         watch.note_cost();
+        let records = watch.records(first);
+        // Devices that it held are let go before anybody can begin the next watch.
+        drop(watch);
         // The repeat may be gone meanwhile.
-        let _ = give.send(watch.records(first));
+        let _ = give.send(records);
     };
     let thread = thread::Builder::new().name(name.into()).spawn(read)?;
     Ok(Reader {

@@ -25,6 +25,7 @@ mod process;
 mod tenant;
 pub mod tool;
 mod tool_run;
+mod waiting;
 
 /// All stressors, in the order of [`edgedyno_shared::load::KINDS`].
 pub static STRESSORS: &[&dyn Stressor] = &[

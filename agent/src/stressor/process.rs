@@ -27,6 +27,7 @@ use super::caps::Share;
 use super::find;
 use super::load::Heard;
 use super::message::{Ready, WORD};
+use super::waiting;
 use crate::worker::spawn::SelfExec;
 
 /// Samples of one record, well below the limit of a frame.
@@ -161,17 +162,29 @@ impl Process {
     }
 
     pub(super) fn window_begins(&mut self) {
-        let process = self.child.id();
-        for (at, thread) in self.threads.iter_mut().enumerate() {
-            thread.begin = look(&self.board, at, process);
+        for at in 0..self.threads.len() {
+            self.threads[at].begin = self.look(at);
         }
     }
 
     pub(super) fn window_ends(&mut self) {
-        let process = self.child.id();
-        for (at, thread) in self.threads.iter_mut().enumerate() {
-            thread.end = look(&self.board, at, process);
+        for at in 0..self.threads.len() {
+            self.threads[at].end = self.look(at);
         }
+    }
+
+    /// A thread as it is now; of a tool its share of the whole, as its CPU time is.
+    fn look(&self, at: usize) -> Option<Look> {
+        let count = board::read(&self.board, at)?;
+        let run_delay = match self.is_tool() {
+            true => waiting::of_tree(count.tid)
+                .map(|all| Nanos(all.0 / self.threads.len().max(1) as i64)),
+            false => self
+                .child
+                .id()
+                .and_then(|id| waiting::of_thread(id, count.tid)),
+        };
+        Some(Look { count, run_delay })
     }
 
     /// What it was and did, and its samples.
@@ -290,27 +303,13 @@ fn window(thread: &Thread) -> Option<StressWindow> {
         end: end.count.at,
         work,
         cpu_time,
-        // Not known of a thread that has ended.
+        // Not known of a thread that has ended, nor of a tool one of whose threads has.
         run_delay: end
             .run_delay
             .zip(begin.run_delay)
-            .map(|(end, begin)| end - begin),
+            .map(|(end, begin)| end - begin)
+            .filter(|delay| *delay >= Nanos::ZERO),
     })
-}
-
-fn look(board: &File, thread: usize, process: Option<u32>) -> Option<Look> {
-    let count = board::read(board, thread)?;
-    Some(Look {
-        count,
-        run_delay: process.and_then(|process| run_delay(process, count.tid)),
-    })
-}
-
-/// Second figure of a thread's `schedstat`: nanoseconds it waited for a CPU
-/// (Documentation/scheduler/sched-stats.rst).
-fn run_delay(process: u32, tid: u32) -> Option<Nanos> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/task/{tid}/schedstat")).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok().map(Nanos)
 }
 
 /// One counter of a thread as a channel with its samples.

@@ -23,6 +23,7 @@ use super::board::{Count, Writer};
 use super::entry::{hear, say};
 use super::message::{GO, Ready, STOP, Task, Word};
 use super::tool::{Ask, Told, Tool};
+use super::waiting;
 use crate::clock::{self, Clock, Monotonic};
 use crate::worker::tail::KEPT;
 
@@ -248,12 +249,7 @@ fn tail_of(output: &mut File) -> String {
 /// CPU time of a process, of its children, and of those that both have waited for, in the kernel's ticks
 /// (proc_pid_stat(5), fields 14 to 17).
 fn cpu_ticks(process: u32) -> u64 {
-    let children = format!("/proc/{process}/task/{process}/children");
-    let children = fs::read_to_string(children).unwrap_or_default();
-    let below = children
-        .split_whitespace()
-        .filter_map(|child| child.parse().ok());
-    let below: u64 = below.map(cpu_ticks).sum();
+    let below: u64 = waiting::children(process).into_iter().map(cpu_ticks).sum();
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name before the last bracket may hold anything.
     let fields = stat.rsplit(')').next().unwrap_or_default();

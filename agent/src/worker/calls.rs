@@ -16,7 +16,6 @@ const TRACEPOINTS: [&str; 2] = [
 const TRACEPOINT: u32 = 2;
 
 /// Counts from [`Calls::begin`] to [`Begun::end`].
-#[derive(Default)]
 pub(super) struct Calls {
     kernel: Option<Counter>,
 }

@@ -101,11 +101,17 @@ impl Achieved {
     }
 
     /// How much of the window it was kept from running: what lacks of its CPU time, or, where it sleeps,
-    /// how long it stood ready.
+    /// how long it stood ready. A tool of others may wait by itself, which lacks and is nobody's doing, and
+    /// its threads may stand behind each other, which lacks nothing: what is both was taken from it.
     pub fn starvation(&self) -> Option<f64> {
+        let lack = self.cpu_share.map(|share| (1.0 - share).max(0.0));
         match self.throttle {
             "sleep" => self.run_delay_share,
-            _ => self.cpu_share.map(|share| (1.0 - share).max(0.0)),
+            _ if self.own_count.is_some() => lack
+                .zip(self.run_delay_share)
+                .map(|(lack, ready)| lack.min(ready))
+                .or(lack),
+            _ => lack,
         }
     }
 }
@@ -193,6 +199,30 @@ pub(crate) mod tests {
         let achieved = Achieved::of(&row);
         assert_eq!(achieved.error(), Some(0.0));
         assert_eq!(achieved.starvation(), Some(0.01));
+    }
+
+    #[test]
+    fn a_tool_is_starved_as_far_as_it_stood_ready_and_did_not_run() {
+        // (CPU time, time ready) of a second, in ms; half of the CPU lacks, or all was had.
+        let starved = |cpu_ms, ready_ms: Option<i64>| {
+            let mut tool = row("stressapptest", EffortRow::Full, 0, cpu_ms);
+            tool.unit = UnitRow::Own;
+            let window = tool.threads[0].window.as_mut().unwrap();
+            window.run_delay_ns = ready_ms.map(|ms| ms * 1_000_000);
+            Achieved::of(&tool).starvation().unwrap()
+        };
+        assert!(
+            (starved(900, Some(20)) - 0.02).abs() < 1e-12,
+            "it waited by itself"
+        );
+        assert!((starved(500, Some(800)) - 0.5).abs() < 1e-12, "others ran");
+        assert_eq!(
+            starved(1_000, Some(300)),
+            0.0,
+            "its threads waited for each other"
+        );
+        // An agent of before, or a kernel that does not tell.
+        assert!((starved(900, None) - 0.1).abs() < 1e-12);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod achieved;
 pub mod axis;
 pub mod curve;
+pub mod emc;
 pub mod gap;
 pub mod knee;
 pub mod ladder;

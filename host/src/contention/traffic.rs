@@ -1,16 +1,7 @@
 //! What the board's memory controllers moved in a window, where the kernel lets them be counted.
 
-use crate::telemetry::Digest;
+use crate::telemetry::{Digest, traffic};
 use crate::view::RepeatView;
-
-/// What a channel of a memory controller is called: `ddr.NAME.read_bytes`.
-const FAMILY: &str = "ddr.";
-const COUNTED: [&str; 3] = ["read_bytes", "write_bytes", "bytes"];
-
-/// Sources that count the same traffic as others do: used only where the others are not there. Intel's
-/// free-running counters stand beside those of the same controller
-/// (Documentation in the kernel's `arch/x86/events/intel/uncore_snbep.c`).
-const SECOND_CHOICE: &str = "uncore_imc_free_running";
 
 /// Bytes a second that all controllers together read and wrote, by the wall; none where there are none, or
 /// where one of them could not be read to the end.
@@ -19,23 +10,10 @@ pub(super) fn bytes_per_second(repeat: &RepeatView) -> Option<f64> {
 }
 
 fn of(channels: &[Digest]) -> Option<f64> {
-    let all = channels.iter().filter_map(of_controller);
-    let all: Vec<(&str, &Digest)> = all.collect();
-    let is_second = |name: &str| name.starts_with(SECOND_CHOICE);
-    let has_first = all.iter().any(|(name, _)| !is_second(name));
-    let counted = all
-        .iter()
-        .filter(|(name, _)| !has_first || !is_second(name));
-    let rates: Option<Vec<f64>> = counted.map(|(_, digest)| digest.per_second()).collect();
+    let counted = traffic::counters(channels).into_iter();
+    let rates: Option<Vec<f64>> = counted.map(Digest::per_second).collect();
     let rates = rates.filter(|rates| !rates.is_empty())?;
     Some(rates.iter().sum())
-}
-
-/// The controller whose channel it is.
-fn of_controller(digest: &Digest) -> Option<(&str, &Digest)> {
-    let name = digest.channel.name.strip_prefix(FAMILY)?;
-    let (controller, counted) = name.rsplit_once('.')?;
-    COUNTED.contains(&counted).then_some((controller, digest))
 }
 
 #[cfg(test)]

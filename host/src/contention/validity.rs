@@ -167,7 +167,11 @@ mod tests {
         assert_eq!(codes(&tool), ["load_uncounted"]);
         let achieved = Achieved::of(&tool);
         assert_eq!((achieved.per_wall_second, achieved.error()), (None, None));
-        tool.threads[0].window.as_mut().unwrap().cpu_time_ns /= 2;
+        let window = tool.threads[0].window.as_mut().unwrap();
+        window.cpu_time_ns /= 2;
+        // It waited by itself for nearly all of that, then for others.
+        assert_eq!(codes(&tool), ["load_uncounted"]);
+        tool.threads[0].window.as_mut().unwrap().run_delay_ns = Some(600_000_000);
         tool.cpus = vec![1, 2];
         tool.threads[0].cpus_at_start = Some(vec![1, 2]);
         assert_eq!(codes(&tool), ["load_uncounted", "load_starved"]);

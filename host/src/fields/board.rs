@@ -261,6 +261,20 @@ const FIELDS: &[Field] = &[
         get: |s| Value::number(s.board.ddr.share_of_ceiling()),
     },
     Field {
+        name: "emc_load_share",
+        unit: Unit::Share,
+        definition: "share of the time in which a Jetson's memory controller was busy inside the windows, at the clock it had: by its activity monitor where `stress` learned the unit of that on this board, else as tegrastats told root",
+        source: "telemetry emc.activity, emc.freq, tegrastats.emc.load",
+        get: |s| Value::number(s.board.emc.as_ref().map(|(share, _)| *share)),
+    },
+    Field {
+        name: "emc_load_by",
+        unit: Unit::Text,
+        definition: "which of the two told it, and how well the unit that was learned explains the tool",
+        source: "telemetry, what the store learned of the board",
+        get: |s| Value::text(s.board.emc.as_ref().map(|(_, by)| by.clone())),
+    },
+    Field {
         name: "channels_watched_count",
         unit: Unit::Count,
         definition: "channels that gave at least one value",

@@ -10,7 +10,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "load_starved",
         level: Level::Invalid,
-        meaning: "A stressor was kept from running for more than 5 % of the window: something else used its CPU, so the load was lower than the condition says. Its figure by CPU time tells what it would have been.",
+        meaning: "A stressor was kept from running for more than 5 % of the window: something else used its CPU, so the load was lower than the condition says. Its figure by CPU time tells what it would have been. A tool of others, which may wait by itself, was kept from running as far as its CPU time lacks and its threads stood ready.",
         check: starved,
     },
     Rule {

@@ -13,6 +13,7 @@ use crate::store::rows::{CaseEntry, DeviceRow, FindingRow, RunRow, SamplesRow};
 use crate::store::{Columns, RepeatRow};
 use crate::summary::{case_json, summarise};
 use crate::telemetry;
+use crate::telemetry::emc::EmcScale;
 use crate::view::{self, CaseView, MemoryCeiling, RepeatView, Trials, measured_spans};
 
 use super::{Source, SourceError};
@@ -36,6 +37,8 @@ pub struct Profile {
     pub notes: Vec<FindingRow>,
     #[serde(default)]
     pub memory_ceiling: Option<MemoryCeiling>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emc_scale: Option<EmcScale>,
     pub repeats: Vec<ProfileRepeat>,
     /// What `summary` says of it, for readers that have no edgedyno; never read back.
     pub summary: serde_json::Value,
@@ -90,6 +93,7 @@ impl Profile {
             device: view.device,
             notes: view.notes,
             memory_ceiling: view.memory_ceiling,
+            emc_scale: view.emc_scale,
         })
     }
 
@@ -124,6 +128,7 @@ impl Profile {
             repeats: self.repeats.iter().map(repeat).collect(),
             notes: self.notes.clone(),
             memory_ceiling: self.memory_ceiling.clone(),
+            emc_scale: self.emc_scale.clone(),
         }
     }
 

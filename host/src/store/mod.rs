@@ -7,6 +7,7 @@
 mod calibrations;
 mod columns;
 pub mod copy;
+mod emc_scales;
 mod error;
 mod open;
 mod place;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use calibrations::{Calibration, ceilings, fingerprint};
 pub use columns::Columns;
+pub use emc_scales::EmcScaleRow;
 pub use error::{ErrorClass, StoreError};
 pub use open::Store;
 pub use place::FOLDER;

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_calibrations.sql"),
     include_str!("migrations/0006_imports.sql"),
     include_str!("migrations/0007_sample_codec.sql"),
+    include_str!("migrations/0008_emc_scales.sql"),
 ];
 
 /// How often a store is opened again that could not be read, and how much longer each wait is.

@@ -2,7 +2,7 @@
 
 use crate::findings::{foreign_share, measured_cpus};
 use crate::stats::mean;
-use crate::telemetry::{Digest, Figures};
+use crate::telemetry::{Digest, Figures, emc};
 use crate::view::{CaseView, RepeatView};
 
 use super::ddr::DdrTraffic;
@@ -33,6 +33,8 @@ pub struct BoardMeanwhile {
     pub worker_rss_mean_bytes: Option<f64>,
     pub power: Option<Power>,
     pub ddr: DdrTraffic,
+    /// Share of the time in which the memory controller was busy, and what tells it.
+    pub emc: Option<(f64, String)>,
     /// CPU time of the threads that watched, as a share of one CPU.
     pub sampler_share: Option<f64>,
 }
@@ -95,6 +97,7 @@ impl BoardMeanwhile {
             }),
             power: Power::of(&watched),
             ddr: DdrTraffic::of(view, &watched),
+            emc: emc::load(&watched, view.emc_scale.as_ref()),
             sampler_share: per_second("sampler.cpu").map(|ns| ns / 1e9),
         }
     }

@@ -1,7 +1,7 @@
 //! Traffic to and from memory beside what memory can move.
 
 use super::board::{growth_per_trial, over, rate};
-use crate::telemetry::DdrPeak;
+use crate::telemetry::{DdrPeak, traffic};
 use crate::view::{CaseView, MemoryCeiling, RepeatView};
 
 /// Traffic by counters of the memory controller, and three things to hold it against.
@@ -58,13 +58,10 @@ impl DdrTraffic {
 /// Bytes for each trial and in a second, over all counters of memory traffic.
 fn bandwidth(repeats: &[&RepeatView]) -> Option<(f64, f64)> {
     let last = repeats.last()?;
-    let counters = last.telemetry.iter().filter(|digest| {
-        let name = &digest.channel.name;
-        let is_traffic =
-            name.starts_with("ddr.") && (name.ends_with("_bytes") || name.ends_with(".bytes"));
-        is_traffic && digest.growth.is_some()
-    });
-    let names: Vec<&str> = counters.map(|d| d.channel.name.as_str()).collect();
+    let counters = traffic::counters(&last.telemetry).into_iter();
+    // One that could not be read is no part of the sum, which the missing channels tell.
+    let known = counters.filter(|digest| digest.growth.is_some());
+    let names: Vec<&str> = known.map(|d| d.channel.name.as_str()).collect();
     if names.is_empty() {
         return None;
     }
@@ -130,6 +127,26 @@ mod tests {
         near(ddr.share_of_peak(), 10.0 / 33.792);
         near(ddr.share_of_clock_peak(), 10.0 / 16.896);
         near(ddr.share_of_ceiling(), 0.4);
+    }
+
+    #[test]
+    fn traffic_that_two_sources_count_is_counted_once() {
+        let rate = |names: [&str; 2]| {
+            let mut records = repeat(&[20 * MS; 100]);
+            for (id, name) in (0..).zip(names) {
+                let grows = [(0, Some(0)), (3000, Some(3_000_000_000))];
+                for record in watched(id, name, "bytes", &grows) {
+                    before_the_end(&mut records, record);
+                }
+            }
+            let found = summarise(&view_of(&records)).board.ddr.bytes_per_second;
+            (found.unwrap() / 1e6).round()
+        };
+        let free_running = "ddr.uncore_imc_free_running_0.read_bytes";
+        assert_eq!(rate([free_running, "ddr.uncore_imc_0.read_bytes"]), 1000.0);
+        assert_eq!(rate([free_running, "port.arm_dsu_0.read_bytes"]), 1000.0);
+        let two = ["ddr.uncore_imc_1.read_bytes", "ddr.uncore_imc_0.read_bytes"];
+        assert_eq!(rate(two), 2000.0);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Pure functions over samples as they were stored. A channel without good samples has no figures.
 
 mod digest;
+pub mod emc;
 mod moment;
 mod peaks;
 pub(crate) mod series;
+pub mod traffic;
 
 #[cfg(test)]
 pub(crate) use digest::tests;

@@ -74,6 +74,13 @@ pub fn info(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
             lines.push(format!("  {:<8} {}", format!("{label}:"), reading(fact)));
         }
     }
+    // What only some boards have.
+    for (label, fact) in [("release", "vendor_release"), ("power", "power_mode")] {
+        let mut known = device.facts.iter().filter(|known| known.name == fact);
+        if let Some(value) = known.find_map(|known| known.value.value()) {
+            lines.push(format!("  {:<8} {value}", format!("{label}:")));
+        }
+    }
     lines.extend(clusters(device));
     lines.extend(runtimes(device));
     // Tools of others that a condition may name.

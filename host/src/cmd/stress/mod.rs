@@ -2,6 +2,7 @@
 
 pub(super) mod calibrate;
 mod ladder;
+mod learn;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -213,6 +214,7 @@ pub fn run(args: &StressArgs, global: &Global) -> CommandResult {
         tags: &args.conduct.tags,
     };
     let swept = execute::execute(&prepared, &how, global)?;
+    learn::memory_controllers(&swept.source, global)?;
     let shown = outcome(&swept.source, args, global.json)?;
     if let Some(failed) = swept.failed {
         return Err(failed);

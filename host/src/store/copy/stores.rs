@@ -9,7 +9,7 @@ use edgedyno_shared::ids::RunId;
 pub struct StoresMerged {
     /// One for each run, the oldest first.
     pub runs: Vec<Merged>,
-    /// Calibrations that were new or later.
+    /// Calibrations, and what was learned of memory controllers, that were new or later.
     pub calibrations: u64,
 }
 
@@ -40,7 +40,8 @@ pub fn merge_stores(
         done.runs.push(merge_run(from, into, &run, now_unix_ns)?);
     }
     if only.is_none() {
-        done.calibrations = into.merge_calibrations(&from.all_calibrations()?)?;
+        let stressors = into.merge_calibrations(&from.all_calibrations()?)?;
+        done.calibrations = stressors + into.put_emc_scales(&from.all_emc_scales()?)?;
     }
     Ok(done)
 }

@@ -242,8 +242,8 @@ pub const TABLES: &[Table] = &[
 ];
 
 /// Tables that stay where they are: the store's own name and layout, where its runs came from, and what
-/// its boards can do at full effort (copied between stores, but no part of a run).
-pub const NOT_OF_A_RUN: &[&str] = &["meta", "imports", "calibrations"];
+/// its boards can do at full effort and how they count (copied between stores, but no part of a run).
+pub const NOT_OF_A_RUN: &[&str] = &["meta", "imports", "calibrations", "emc_scales"];
 
 /// Tables of one kind of piece.
 pub fn of_piece(piece: PieceKind) -> impl Iterator<Item = &'static Table> {
