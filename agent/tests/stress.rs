@@ -100,6 +100,14 @@ fn a_load_begins_after_the_cold_trials_settles_and_ends_with_the_window() {
     assert_eq!(thread.cpus_at_end, Some(vec![cpu()]));
     assert_eq!(used.working_set, Some(Bytes(8 << 20)));
     assert!(used.notes[0].contains("as asked for"), "{:?}", used.notes);
+    // The kind of its pages, as far as the kernel tells.
+    if let Some(huge) = used.huge_pages {
+        let thp = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+        let is_never = thp.unwrap_or_default().contains("[never]");
+        assert!(huge.0 <= 8 << 20 && (huge.0 == 0 || !is_never), "{huge:?}");
+    } else {
+        assert!(fs::metadata("/proc/self/smaps").is_err(), "the kernel tells");
+    }
 
     let columns = segment.columns();
     let of_role = |role: Role| {

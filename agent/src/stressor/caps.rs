@@ -338,6 +338,17 @@ mod tests {
     }
 
     #[test]
+    fn no_load_writes_to_a_disk_that_is_nearly_full() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_disk(folder.path(), 1).is_ok());
+        let free = crate::disk::free_bytes(folder.path()).unwrap();
+        // Others write there too; no disk gains a quarter of itself meanwhile.
+        let refused = check_disk(folder.path(), free / 2).unwrap_err();
+        assert_eq!(refused.code, FailureCode::LoadRefused);
+        assert!(refused.hint.unwrap().contains("state folder"));
+    }
+
+    #[test]
     fn no_load_starts_on_a_board_that_is_nearly_too_hot() {
         let zone = "sys/class/thermal/thermal_zone0";
         let at = |temperature: &str, kind: &str| {
