@@ -7,9 +7,9 @@ mod client;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use client::{Daemon, Host, STORE, Segment, order, wait_for};
+use client::{Daemon, Host, Relay, STORE, Segment, order, wait_for};
 use edgedyno_agent::clock::{Clock as _, Monotonic};
 use edgedyno_shared::case::{Condition, Scenario};
 use edgedyno_shared::clocks::{ClockExchange, ClockMoment, ExchangeResult};
@@ -19,7 +19,7 @@ use edgedyno_shared::repeat::{Moment, Outcome, Stage};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::FailureCode;
 use edgedyno_shared::wire::frame::{self, Frame, kind};
-use edgedyno_shared::wire::hello::{DaemonStatus, Hello, HelloReply, Verdict};
+use edgedyno_shared::wire::hello::{DaemonStatus, Hello, Verdict};
 use edgedyno_shared::wire::record::Record;
 use edgedyno_shared::wire::request::{ContentMap, OrderAnswer, QueueState, Reply, Request};
 
@@ -619,31 +619,15 @@ fn a_relay_of_another_build_retires_the_daemon_and_starts_its_own() {
             asked.kind
         }
     });
-    let mut relay = Command::new(env!("CARGO_BIN_EXE_edgedyno-agent"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edgedyno-agent"));
+    command
         .args(["serve", "--stdio"])
         .env("EDGEDYNO_AGENT_STATE", &state)
-        .env("XDG_RUNTIME_DIR", &run)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut to, mut from) = (relay.stdin.take().unwrap(), relay.stdout.take().unwrap());
-    let hello = Hello::new(BuildId("test".into()), StoreId::NONE);
-    to.write_all(&hello.to_frame().to_bytes()).unwrap();
-    let reply = frame::read_blocking(&mut from, frame::LIMIT)
-        .unwrap()
-        .unwrap();
-    let reply = HelloReply::parse(&reply.payload).unwrap();
-    assert_eq!(reply.verdict, Verdict::Welcome);
+        .env("XDG_RUNTIME_DIR", &run);
+    let relay = Relay::start(command, StoreId::NONE);
+    assert_eq!(relay.reply.verdict, Verdict::Welcome);
     assert_eq!(old.join().unwrap(), kind::RETIRE);
-    to.write_all(&Frame::empty(kind::RETIRE).to_bytes())
-        .unwrap();
-    let last = frame::read_blocking(&mut from, frame::LIMIT)
-        .unwrap()
-        .unwrap();
-    assert_eq!(last.kind, kind::RETIRE_REPLY);
-    drop(to);
-    relay.wait().unwrap();
+    relay.retire();
 }
 
 #[test]
@@ -744,18 +728,13 @@ fn a_repeat_that_cannot_be_recovered_yet_is_not_thrown_away() {
 #[test]
 fn a_relay_ends_when_its_daemon_does() {
     let mut daemon = Daemon::start(&["serve"]);
-    let mut relay = daemon.command(&["serve", "--stdio"]);
-    relay.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut relay = relay.spawn().unwrap();
     // Answered through it: a session of its own that looks whether a daemon is there is not the one meant,
     // and one that loses its daemon while it looks starts another.
-    let hello = Hello::new(BuildId("test".into()), STORE);
-    let (mut to, mut from) = (relay.stdin.take().unwrap(), relay.stdout.take().unwrap());
-    to.write_all(&hello.to_frame().to_bytes()).unwrap();
-    let answer = frame::read_blocking(&mut from, frame::LIMIT).unwrap();
-    assert_eq!(answer.unwrap().kind, kind::HELLO_REPLY);
+    let mut relay = Relay::start(daemon.command(&["serve", "--stdio"]), STORE);
     daemon.kill();
-    wait_for("the relay's end", || relay.try_wait().unwrap().is_some());
+    wait_for("the relay's end", || {
+        relay.child.try_wait().unwrap().is_some()
+    });
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use client::{Daemon, Host, STORE, Segment, order, wait_for};
+use client::{Daemon, Host, Relay, STORE, Segment, order, wait_for};
 use edgedyno_agent::BUILD_ID;
 use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::repeat::Outcome;
@@ -204,21 +204,7 @@ fn a_relay_of_an_older_build_starts_the_one_that_was_brought_last() {
         serving(&daemon).is_some_and(|(build, _)| build == other.build)
     });
     daemon.kill();
-    let mut relay = daemon.command(&["serve", "--stdio"]);
-    let mut relay = relay
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut to, mut from) = (relay.stdin.take().unwrap(), relay.stdout.take().unwrap());
-    let hello = Hello::new(BuildId("test".into()), StoreId::NONE);
-    to.write_all(&hello.to_frame().to_bytes()).unwrap();
-    let reply = frame::read_blocking(&mut from, frame::LIMIT).unwrap();
-    let reply = HelloReply::parse(&reply.unwrap().payload).unwrap();
-    assert_eq!(reply.agent.build.0, other.build);
-    to.write_all(&Frame::empty(kind::RETIRE).to_bytes())
-        .unwrap();
-    frame::read_blocking(&mut from, frame::LIMIT).unwrap();
-    drop(to);
-    relay.wait().unwrap();
+    let relay = Relay::start(daemon.command(&["serve", "--stdio"]), StoreId::NONE);
+    assert_eq!(relay.reply.agent.build.0, other.build);
+    relay.retire();
 }

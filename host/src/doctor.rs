@@ -13,11 +13,11 @@ use tokio::time::timeout;
 use crate::board::agents;
 use crate::board::known::{KnownBoard, SshRoute};
 use crate::board::link::{Greeted, LinkError};
-use crate::board::local::Local;
+use crate::board::local::{self, Local};
 use crate::board::quic::Quic;
-use crate::board::setup::Temporary;
+use crate::board::setup::{Temporary, add_again};
 use crate::board::ssh::probe::{FolderState, Probe};
-use crate::board::ssh::{Fault, Shell, Ssh, SshError};
+use crate::board::ssh::{Destination, Fault, Shell, Ssh, SshError};
 use crate::board::{Board, ConnectError};
 
 /// A host that is up answers within this time.
@@ -168,7 +168,7 @@ pub async fn local() -> Report {
             link.leave().await;
         }
         Err(why) => {
-            let _ = connect_failed::<()>(&mut report, &why);
+            let _ = connect_failed::<()>(&mut report, local::NAME, &why);
         }
     }
     report.complete(&links)
@@ -206,9 +206,9 @@ async fn over_network(
     match quic.connect(StoreId::NONE).await {
         Err(why) if why.is_incompatible() => {
             report.good("network", "the agent answers");
-            version_failed(report, &why)
+            version_failed(report, name, &why)
         }
-        Err(why) => report.fail("network", chain(&why), why.hint().unwrap_or_default()),
+        Err(why) => report.fail("network", chain(&why), why.hint(name).unwrap_or_default()),
         Ok(mut link) => {
             report.good(
                 "network",
@@ -242,12 +242,12 @@ async fn over_ssh(
     identity: &Identity,
 ) -> Result<(), Broken> {
     let shell = Shell::new(route.destination.clone());
-    look_at_way(report, &shell).await?;
-    let probe = look_at_shell(report, &shell, route).await?;
+    look_at_way(report, &shell, name).await?;
+    let probe = look_at_shell(report, &shell, name, route).await?;
     look_at_folder(report, &probe)?;
     look_at_clock(report, &probe);
     let greeted = look_at_agent(report, &shell, name, route).await?;
-    look_at_build(report, &greeted, route)?;
+    look_at_build(report, &greeted, name, route)?;
     match quic(name, board, identity) {
         None => report.add("network", State::Skipped, "only ssh is used", None),
         Some(quic) => match quic.connect(StoreId::NONE).await {
@@ -277,10 +277,10 @@ async fn over_ssh(
 }
 
 /// Name and port, as far as no other program is on the way.
-async fn look_at_way(report: &mut Report, shell: &Shell) -> Result<(), Broken> {
+async fn look_at_way(report: &mut Report, shell: &Shell, name: &str) -> Result<(), Broken> {
     let settings = match shell.settings().await {
         Ok(settings) => settings,
-        Err(why) => return report.fail("ssh", why.to_string(), why.hint()),
+        Err(why) => return report.fail("ssh", why.to_string(), why.hint(name)),
     };
     let value = |name: &str| {
         let found = settings.iter().find(|(key, _)| key == name);
@@ -291,11 +291,12 @@ async fn look_at_way(report: &mut Report, shell: &Shell) -> Result<(), Broken> {
     let host = value("hostname")
         .unwrap_or(&shell.destination().host)
         .to_owned();
+    let known = known_as(name, shell.destination(), &host);
     if let Some(way) = value("proxyjump").or_else(|| value("proxycommand")) {
         report.add(
             "name",
             State::Skipped,
-            format!("{host} is reached by way of {way}"),
+            format!("{known}, by way of {way}"),
             None,
         );
         report.add(
@@ -311,15 +312,15 @@ async fn look_at_way(report: &mut Report, shell: &Shell) -> Result<(), Broken> {
     let found = match tokio::net::lookup_host((host.as_str(), port)).await {
         Ok(found) => found.collect::<Vec<_>>(),
         Err(why) => {
-            let hint = SshError::new(shell.destination(), Fault::Name, "").hint();
-            return report.fail("name", format!("{host}: {why}"), hint);
+            let hint = SshError::new(shell, Fault::Name, "").hint(name);
+            return report.fail("name", format!("{known}: {why}"), hint);
         }
     };
     let addresses: Vec<String> = found
         .iter()
         .map(|address| address.ip().to_string())
         .collect();
-    report.good("name", format!("{host} is {}", addresses.join(", ")));
+    report.good("name", format!("{known}, at {}", addresses.join(", ")));
     match timeout(REACH, TcpStream::connect(found.as_slice())).await {
         Ok(Ok(_)) => {
             report.good("reach", format!("port {port} is open"));
@@ -330,15 +331,24 @@ async fn look_at_way(report: &mut Report, shell: &Shell) -> Result<(), Broken> {
                 Ok(Err(why)) => why.to_string(),
                 _ => format!("no answer within {} s", REACH.as_secs()),
             };
-            let hint = SshError::new(shell.destination(), Fault::Reach, "").hint();
+            let hint = SshError::new(shell, Fault::Reach, "").hint(name);
             report.fail("reach", format!("port {port}: {why}"), hint)
         }
+    }
+}
+
+/// The name by which the board is known here, the one that ssh is told, and what ssh's settings make of it.
+fn known_as(name: &str, destination: &Destination, host: &str) -> String {
+    match host == destination.host {
+        true => format!("{name} is {destination}"),
+        false => format!("{name} is {destination}, {host} by ssh's settings"),
     }
 }
 
 async fn look_at_shell(
     report: &mut Report,
     shell: &Shell,
+    name: &str,
     route: &SshRoute,
 ) -> Result<Probe, Broken> {
     let probe = match Probe::take(shell, route.base()).await {
@@ -356,7 +366,7 @@ async fn look_at_shell(
                 }
                 _ => "ssh",
             };
-            return report.fail(link, why.to_string(), why.hint());
+            return report.fail(link, why.to_string(), why.hint(name));
         }
     };
     report.good("ssh", "the host has the key that is known");
@@ -372,7 +382,7 @@ async fn look_at_shell(
                 "the board is {found} now, and the agent there is for {}",
                 route.architecture
             ),
-            "add the board again: `edgedyno board add ... --force`",
+            add_again(name, route),
         );
     }
     report.good("shell", format!("{found}, Linux {}", probe.kernel));
@@ -460,7 +470,7 @@ async fn look_at_agent(
         .run(&format!("[ -f {program} ] || exit 9\n{program} version"))
         .await;
     match tried {
-        Err(why) => return report.fail("agent", why.to_string(), why.hint()),
+        Err(why) => return report.fail("agent", why.to_string(), why.hint(name)),
         Ok(answer) if answer.code == 9 => {
             return report.fail("agent", format!("{program} is not there any more"), remedy);
         }
@@ -471,7 +481,7 @@ async fn look_at_agent(
         Ok(_) => {}
     }
     match Ssh::new(name, route.clone()).greet(StoreId::NONE).await {
-        Err(why) => connect_failed(report, &why),
+        Err(why) => connect_failed(report, name, &why),
         Ok(mut greeted) => {
             let waiting = match greeted.status().await {
                 Ok(status) => format!(
@@ -488,10 +498,15 @@ async fn look_at_agent(
 }
 
 /// Whether host and agent understand each other, and whether a newer agent lies here.
-fn look_at_build(report: &mut Report, greeted: &Greeted, route: &SshRoute) -> Result<(), Broken> {
+fn look_at_build(
+    report: &mut Report,
+    greeted: &Greeted,
+    name: &str,
+    route: &SshRoute,
+) -> Result<(), Broken> {
     if !greeted.is_welcome() {
         let agent = greeted.reply.agent.build.clone();
-        return version_failed(report, &LinkError::Incompatible { agent }.into());
+        return version_failed(report, name, &LinkError::Incompatible { agent }.into());
     }
     let is_same = || {
         let temporary = Temporary::new().ok()?;
@@ -504,22 +519,22 @@ fn look_at_build(report: &mut Report, greeted: &Greeted, route: &SshRoute) -> Re
         Some(false) => report.warn(
             "version",
             "another build than the one beside this program, and both understand each other",
-            "bring it there with `edgedyno board update NAME`",
+            format!("bring it there with `edgedyno board update {name}`"),
         ),
         _ => report.good("version", "host and agent understand each other"),
     }
     Ok(())
 }
 
-fn version_failed<T>(report: &mut Report, why: &ConnectError) -> Result<T, Broken> {
-    report.fail("version", chain(why), why.hint().unwrap_or_default())
+fn version_failed<T>(report: &mut Report, board: &str, why: &ConnectError) -> Result<T, Broken> {
+    report.fail("version", chain(why), why.hint(board).unwrap_or_default())
 }
 
-fn connect_failed<T>(report: &mut Report, why: &ConnectError) -> Result<T, Broken> {
+fn connect_failed<T>(report: &mut Report, board: &str, why: &ConnectError) -> Result<T, Broken> {
     if why.is_incompatible() {
-        return version_failed(report, why);
+        return version_failed(report, board, why);
     }
-    report.fail("agent", chain(why), why.hint().unwrap_or_default())
+    report.fail("agent", chain(why), why.hint(board).unwrap_or_default())
 }
 
 /// Runtimes that can be used, and what the agent may not read.
@@ -631,6 +646,16 @@ mod tests {
         let after = &report.checks[2];
         assert_eq!((after.name, after.state), ("ssh", State::Skipped));
         assert_eq!(after.detail, "reach comes first");
+    }
+
+    #[test]
+    fn a_board_is_shown_by_each_of_its_names() {
+        let place: Destination = "ssh://u@bench:2222".parse().unwrap();
+        assert_eq!(known_as("x5", &place, "bench"), "x5 is ssh://u@bench:2222");
+        assert_eq!(
+            known_as("x5", &place, "lab.example.org"),
+            "x5 is ssh://u@bench:2222, lab.example.org by ssh's settings"
+        );
     }
 
     #[test]

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use crate::board::known::KnownBoard;
 use crate::board::setup::Ready;
 use crate::board::ssh::deploy::Removed;
-use crate::board::ssh::probe::Libc;
 use crate::bundle::{Bundled, Taken};
 use crate::cmd::top::Seen;
 use crate::doctor::Report;
@@ -331,38 +330,23 @@ fn known_board(name: &str, board: &KnownBoard) -> Value {
 
 /// `board add --json`, `board update --json`.
 pub fn board_ready(name: &str, ready: &Ready) -> Value {
-    let Ready {
-        board,
-        probe,
-        deployed,
-        network,
-        device,
-        serving,
-        makes_way: _,
-    } = ready;
-    let (address, why) = match network {
-        None => (None, None),
-        Some(Ok(address)) => (Some(address.to_string()), None),
-        Some(Err(why)) => (None, Some(why)),
-    };
+    let network = ready.network.as_ref().map(|network| network.as_ref());
     json!({
         "document": "edgedyno/board-ready/1",
-        "board": known_board(name, board),
-        "arch": probe.architecture,
-        "kernel": probe.kernel,
-        "libc": match &probe.libc {
-            Libc::Glibc(major, minor) => Some(format!("glibc {major}.{minor}")),
-            Libc::Musl => Some("musl".to_owned()),
-            Libc::Unknown(_) => None,
-        },
-        "build": deployed.build,
-        "serving_build": serving.0,
-        "sent_bytes": deployed.sent,
-        "deleted": deployed.deleted,
-        "network": address,
-        "network_unused": why,
-        "memory_total_bytes": device.memory_total.map(|bytes| bytes.0),
-        "runtimes": Listing::of(name, device, Vec::new()).backends,
+        "board": known_board(name, &ready.board),
+        "arch": ready.probe.architecture,
+        "kernel": ready.probe.kernel,
+        "libc": ready.probe.libc.name(),
+        "build": ready.deployed.build,
+        "serving_build": ready.serving.0,
+        "standing": ready.standing(),
+        "agent_sha256": ready.deployed.sha256.to_string(),
+        "sent_bytes": ready.deployed.sent,
+        "deleted": ready.deployed.deleted,
+        "network": network.and_then(|network| network.ok()).map(ToString::to_string),
+        "network_unused": network.and_then(|network| network.err()),
+        "memory_total_bytes": ready.device.memory_total.map(|bytes| bytes.0),
+        "runtimes": Listing::of(name, &ready.device, Vec::new()).backends,
     })
 }
 
@@ -403,6 +387,7 @@ pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState) -> Value {
             "since_unix_ns": holder.since_unix_ns,
         })
     });
+    let listing = Listing::of(name, device, Vec::new());
     json!({
         "document": "edgedyno/board/1",
         "name": name,
@@ -416,7 +401,8 @@ pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState) -> Value {
         "holder": holder,
         "clusters": clusters(device),
         "facts": device.facts.iter().map(fact).collect::<Vec<_>>(),
-        "runtimes": Listing::of(name, device, Vec::new()).backends,
+        "runtimes": listing.backends,
+        "default": listing.default,
     })
 }
 
@@ -590,6 +576,7 @@ pub fn utc(unix_ns: i64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::board::setup::sample;
     use crate::fields;
     use crate::golden;
     use crate::records;
@@ -622,6 +609,13 @@ mod tests {
             ssh: None,
         };
         fits("boards", &boards([("a", &board)].into_iter()));
+        fits("board-ready", &board_ready("a", &sample()));
+        let free = LeaseState {
+            epoch: 0,
+            is_own: false,
+            holder: None,
+        };
+        fits("board", &super::board("a", &sample().device, &free));
         let (dir, store) = hand_worked();
         let summary = summarise(&view(&store));
         let run = run_id("a");

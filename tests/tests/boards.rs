@@ -97,6 +97,14 @@ impl Lab {
         process.trim().parse().unwrap()
     }
 
+    /// What a user types to go the way that `edgedyno` goes.
+    fn typed(&self) -> String {
+        let place = self.sshd.place();
+        let (who, port) = place["ssh://".len()..].rsplit_once(':').unwrap();
+        let config = self.sshd.folder().join("ssh_config");
+        format!("ssh -F {} -p {port} {who}", config.display())
+    }
+
     /// Where the agent's program was put.
     fn program(&self) -> std::path::PathBuf {
         let listed = self.board(&["list", "--json"]).ok().json();
@@ -136,8 +144,13 @@ fn a_board_is_added_measured_updated_and_cleared() {
     let info = lab.board(&["info", "x", "--json"]).ok().json();
     assert_matches_schema(&info, "board");
     assert_eq!(info["build"], added["build"]);
+    let own = sha256(&binaries().agent);
+    assert_eq!(added["agent_sha256"], own.as_str());
+    let folder = program.parent().unwrap().display().to_string();
+    assert!(folder.ends_with(&own[..12]), "{folder}");
     let again = lab.add(&[]).expect_code(2);
-    assert!(again.stderr.contains("board update"), "{}", again.stderr);
+    let hint = "`edgedyno board update x`";
+    assert!(again.stderr.contains(hint), "{}", again.stderr);
 
     let model = small_model(&lab.sandbox);
     lab.run(&model, &QUICK).ok();
@@ -158,6 +171,9 @@ fn a_board_is_added_measured_updated_and_cleared() {
         .json();
     assert_matches_schema(&updated, "board-ready");
     assert_eq!(updated["sent_bytes"], 0, "it was there already");
+    assert_eq!(updated["standing"], "up-to-date", "{updated:#}");
+    let told = lab.board(&["update", "x", "--agent", &agent]).ok().stdout;
+    assert!(told.contains("up to date"), "{told}");
 
     let removed = lab.board(&["remove", "x", "--json"]).ok().json();
     assert_matches_schema(&removed, "board-removed");
@@ -167,7 +183,6 @@ fn a_board_is_added_measured_updated_and_cleared() {
         .iter()
         .map(text)
         .collect();
-    let folder = program.parent().unwrap().display().to_string();
     assert!(deleted.contains(&folder), "{deleted:?}");
     assert!(
         deleted
@@ -175,7 +190,11 @@ fn a_board_is_added_measured_updated_and_cleared() {
             .any(|path| path.ends_with(".local/state/edgedyno")),
         "{deleted:?}"
     );
-    assert!(!program.exists() && !blobs.exists());
+    let home = std::fs::read_dir(lab.sshd.home()).unwrap();
+    let left: Vec<_> = home.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["tmp"], "as it was before: {deleted:?}");
+    let arenas = lab.sandbox.runtime().join("board/edgedyno");
+    assert!(!arenas.exists(), "{deleted:?}");
     let listed = lab.board(&["list", "--json"]).ok().json();
     assert_eq!(listed["boards"], Value::Array(Vec::new()));
 }
@@ -195,6 +214,61 @@ fn a_board_that_is_this_machine_keeps_what_this_machine_uses() {
         "{removed:#}"
     );
     assert!(state.exists());
+}
+
+/// Whoever copies a command from what is told of a board means that board.
+#[test]
+fn commands_that_are_shown_go_to_the_board() {
+    let Some(lab) = Lab::added() else { return };
+    let listed = lab.sandbox.edgedyno(["runtime", "list", "--board", "x"]);
+    let listed = listed.ok().stdout;
+    assert!(
+        listed.contains("`edgedyno run MODEL --board x` takes"),
+        "{listed}"
+    );
+    let info = lab.board(&["info", "x"]).ok().stdout;
+    assert!(info.contains("\n  runs:    models by "), "{info}");
+    for text in [&listed, &info] {
+        let installs = text.matches("edgedyno runtime install onnxruntime");
+        let there = text.matches("edgedyno runtime install onnxruntime --board x`");
+        assert_eq!(installs.count(), there.count(), "{text}");
+    }
+    let document = lab.board(&["info", "x", "--json"]).ok().json();
+    let backend = text(&document["default"]["backend"]);
+    assert!(
+        info.contains(&format!("models by {backend} ")),
+        "{info}\n{backend}"
+    );
+    let refused = lab
+        .sandbox
+        .edgedyno(["runtime", "install", "tensorrt", "--board", "x"])
+        .expect_code(2);
+    assert!(
+        refused.stderr.contains("`edgedyno runtime list --board x`"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_board_that_is_away_is_not_cleared_and_not_said_to_have_answered() {
+    let Some(mut lab) = Lab::added() else { return };
+    lab.sshd.stop();
+    let refused = lab.board(&["remove", "x"]).expect_code(4).stderr;
+    for part in [
+        "error: board x cannot be reached",
+        &format!("no ssh answers at {}", lab.sshd.place()),
+        "Connection refused",
+        &format!("`{}`", lab.typed()),
+        "`edgedyno board forget x`",
+    ] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    assert!(!refused.contains("started"), "{refused}");
+    let login = lab.login.clone();
+    lab.sshd.restart(&login);
+    assert!(lab.program().is_file(), "it is on the list and there");
+    lab.board(&["remove", "x"]).ok();
 }
 
 #[test]
@@ -235,12 +309,15 @@ fn a_place_that_cannot_be_reached_is_told_with_what_mends_it() {
     let Some(lab) = Lab::new() else { return };
     lab.sshd.use_key("stranger");
     let refused = lab.add(&[]).expect_code(4);
-    assert!(refused.stderr.contains("ssh-copy-id"), "{}", refused.stderr);
+    // ssh-copy-id would go another way than the ssh that is named.
+    let asks = format!("until `{}` asks nothing", lab.typed());
+    assert!(refused.stderr.contains(&asks), "{}", refused.stderr);
     lab.sshd.use_key("user");
     let known = lab.sshd.folder().join("known_hosts");
     std::fs::write(&known, "").unwrap();
     let refused = lab.add(&[]).expect_code(4);
-    assert!(refused.stderr.contains("fingerprint"), "{}", refused.stderr);
+    let run = format!("run `{}` once and compare the fingerprint", lab.typed());
+    assert!(refused.stderr.contains(&run), "{}", refused.stderr);
     assert_eq!(
         std::fs::read_to_string(&known).unwrap(),
         "",
@@ -310,18 +387,31 @@ fn the_doctor_names_the_link_that_is_broken() {
     let was = std::fs::read_to_string(&known).unwrap();
     let user = std::fs::read_to_string(lab.sshd.folder().join("user.pub")).unwrap();
     std::fs::write(&known, format!("[127.0.0.1]:{} {user}", lab.sshd.port())).unwrap();
-    let check = lab.assert_broken_at("ssh");
-    assert!(text(&check["remedy"]).contains("ssh-keygen -R"), "{check}");
+    let broken = lab.assert_broken_at("ssh");
+    let forget = format!(
+        "`ssh-keygen -f {} -R '[127.0.0.1]:{}'` and `{}`",
+        known.display(),
+        lab.sshd.port(),
+        lab.typed()
+    );
+    assert!(text(&broken["remedy"]).contains(&forget), "{broken}");
     std::fs::write(&known, was).unwrap();
 
     let program = lab.program();
     let aside = program.with_extension("aside");
     std::fs::rename(&program, &aside).unwrap();
-    let check = lab.assert_broken_at("agent");
-    assert!(text(&check["remedy"]).contains("board update"), "{check}");
+    let broken = lab.assert_broken_at("agent");
+    assert!(
+        text(&broken["remedy"]).contains("`edgedyno board update x`"),
+        "{broken}"
+    );
     let model = small_model(&lab.sandbox);
     let gone = lab.run(&model, &QUICK).expect_code(4);
-    assert!(gone.stderr.contains("board update"), "{}", gone.stderr);
+    assert!(
+        gone.stderr.contains("`edgedyno board update x`"),
+        "{}",
+        gone.stderr
+    );
     std::fs::write(&program, "#!/bin/sh\nexit 3\n").unwrap();
     lab.assert_broken_at("agent");
     std::fs::rename(&aside, &program).unwrap();
@@ -335,6 +425,12 @@ fn the_doctor_names_the_link_that_is_broken() {
         (output.code, &value["broken"]),
         (0, &Value::Null),
         "{value:#}"
+    );
+    let name = text(&check(&value, "name")["detail"]);
+    assert_eq!(
+        name,
+        format!("x is {}, at 127.0.0.1", lab.sshd.place()),
+        "the board's name here, and where ssh goes"
     );
 }
 
@@ -426,7 +522,7 @@ fn an_agent_of_another_version_is_named_and_replaced() {
     let model = small_model(&lab.sandbox);
     let refused = lab.run(&model, &QUICK).expect_code(7);
     assert!(
-        refused.stderr.contains("board update"),
+        refused.stderr.contains("`edgedyno board update x`"),
         "{}",
         refused.stderr
     );
@@ -436,6 +532,7 @@ fn an_agent_of_another_version_is_named_and_replaced() {
         .ok()
         .json();
     assert_ne!(updated["sent_bytes"], 0);
+    assert_eq!(updated["standing"], "serves");
     lab.run(&model, &QUICK).ok();
 }
 
@@ -480,6 +577,12 @@ fn an_update_beside_a_running_repeat_does_not_interrupt_it() {
     let updated = updated.ok().json();
     assert_matches_schema(&updated, "board-ready");
     assert_eq!(updated["build"], build.as_str(), "{updated:#}");
+    // A slow machine may have come to the end of that repeat.
+    let standing = match updated["serving_build"] == updated["build"] {
+        true => "serves",
+        false => "waits-for-repeat",
+    };
+    assert_eq!(updated["standing"], standing, "{updated:#}");
     running.wait().ok();
     assert_complete(&lab, 3);
     // Side by side: the old program is still there.
@@ -638,6 +741,8 @@ fn a_runtime_is_brought_to_a_board() {
         "onnxruntime",
     ];
     lab.sandbox.edgedyno(words.iter().chain(&QUICK)).ok();
+    let of_its_maker = lab.sshd.home().join(".cache/Microsoft");
+    assert!(!of_its_maker.exists(), "it was not let report");
     let removed = lab.board(&["remove", "x", "--json"]).ok().json();
     assert!(
         removed["deleted"].to_string().contains(".cache/edgedyno"),

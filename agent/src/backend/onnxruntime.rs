@@ -50,7 +50,7 @@ impl Backend for OnnxRuntimeBackend {
                 FailureCode::RuntimeUnavailable,
                 "no ONNX Runtime library was found",
             )
-            .hint("edgedyno runtime install onnxruntime")
+            .hint("`edgedyno runtime install onnxruntime`, for a board with --board NAME")
         })?;
         let runtime = OnnxRuntime::open(library).map_err(from_ort)?;
         let providers = runtime.providers().map_err(from_ort)?;

@@ -180,7 +180,11 @@ pub fn run(folders: AgentFolders, exec: SelfExec, terms: Terms) -> Result<(), St
     served?;
     match daemon.successor.take() {
         Some(program) => Err(become_program(&daemon, &program, &lock, &words).into()),
-        None => Ok(()),
+        None => {
+            // Empty but for what a later daemon has to recover, which keeps it.
+            let _ = fs::remove_dir(&daemon.folders.runtime);
+            Ok(())
+        }
     }
 }
 

@@ -87,6 +87,10 @@ impl SelfExec {
         if std::env::var_os("RTEN_NUM_THREADS").is_none() {
             command.env("RTEN_NUM_THREADS", "1");
         }
+        // Official builds of ONNX Runtime from 1.29 on send what they do to their maker, from threads beside
+        // the one that measures, and keep a number of the device in ~/.cache/Microsoft. Only before it begins
+        // can that be prevented (ONNX Runtime, docs/Privacy.md, "Disabling Telemetry").
+        command.env("ORT_DISABLE_TELEMETRY", "1");
         // The backtrace of a panic for lack of memory allocates, and waits for itself for ever.
         command
             .env("RUST_BACKTRACE", "0")
@@ -114,5 +118,21 @@ impl SelfExec {
         command.process_group(0);
         die_with_parent(&mut command);
         Ok((command, ours))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn no_worker_lets_a_runtime_report_to_its_maker() {
+        let (command, _control) = SelfExec::new(Vec::new()).unwrap().worker(None).unwrap();
+        let set = command
+            .get_envs()
+            .find(|(name, _)| *name == "ORT_DISABLE_TELEMETRY");
+        assert_eq!(set.unwrap().1, Some(OsStr::new("1")));
     }
 }

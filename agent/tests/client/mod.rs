@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -304,6 +304,43 @@ impl Host {
     pub(crate) fn acknowledge(&mut self, segment: &Segment) {
         let segment = segment.header.segment;
         assert_eq!(self.ask(Request::Acknowledge { segment }), Ok(Reply::Done));
+    }
+}
+
+/// A relay as a host's ssh starts it, on which the hello was answered.
+pub(crate) struct Relay {
+    pub(crate) child: Child,
+    to: ChildStdin,
+    from: ChildStdout,
+    pub(crate) reply: HelloReply,
+}
+
+impl Relay {
+    pub(crate) fn start(mut command: Command, store: StoreId) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let hello = Hello::new(BuildId("test".into()), store);
+        to.write_all(&hello.to_frame().to_bytes()).unwrap();
+        let reply = frame::read_blocking(&mut from, frame::LIMIT).unwrap();
+        let reply = reply.unwrap();
+        assert_eq!(reply.kind, kind::HELLO_REPLY);
+        Self {
+            child,
+            to,
+            from,
+            reply: HelloReply::parse(&reply.payload).unwrap(),
+        }
+    }
+
+    /// Tells the daemon behind it to leave, and waits until the relay has ended too.
+    pub(crate) fn retire(mut self) {
+        let retire = Frame::empty(kind::RETIRE).to_bytes();
+        self.to.write_all(&retire).unwrap();
+        let last = frame::read_blocking(&mut self.from, frame::LIMIT).unwrap();
+        assert_eq!(last.unwrap().kind, kind::RETIRE_REPLY);
+        drop(self.to);
+        self.child.wait().unwrap();
     }
 }
 

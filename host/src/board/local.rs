@@ -22,6 +22,14 @@ use super::{Board, ConnectError};
 /// The name of this machine as a board.
 pub const NAME: &str = "local";
 
+/// The words by which a command that is shown goes to a board; none for this machine.
+pub fn there(board: &str) -> String {
+    match board {
+        NAME => String::new(),
+        board => format!(" --board {board}"),
+    }
+}
+
 /// Names an `edgedyno-agent` to start instead of this program's own entry.
 pub const AGENT_VARIABLE: &str = "EDGEDYNO_AGENT";
 

@@ -99,8 +99,8 @@ impl ConnectError {
         }
     }
 
-    /// What the user may do about it.
-    pub fn hint(&self) -> Option<String> {
+    /// What the user may do about it, where the board has that name.
+    pub fn hint(&self, board: &str) -> Option<String> {
         match self {
             Self::Folders(_) => Some("set HOME, or EDGEDYNO_AGENT_STATE to a folder".into()),
             Self::NoAnswer { log, .. } if log.exists() => {
@@ -112,9 +112,6 @@ impl ConnectError {
                 log.display()
             )),
             Self::StillRetiring => Some("run the command again when it has ended".into()),
-            Self::Link(LinkError::Incompatible { .. }) => {
-                Some("host and agent must be of the same build: `board update`".into())
-            }
             Self::Start { .. } => Some("EDGEDYNO_AGENT names the program that is started".into()),
             Self::Socket { .. } => Some(
                 "see that the folder can be used, or set EDGEDYNO_AGENT_STATE to another".into(),
@@ -129,12 +126,37 @@ impl ConnectError {
             Self::WrongKey { .. } => Some(
                 "if the agent was set up anew, forget the board and pair again; otherwise it is another".into(),
             ),
-            Self::OtherProtocol { .. } => {
-                Some("host and agent must be of the same build: `board update`".into())
+            Self::OtherProtocol { .. } | Self::Link(LinkError::Incompatible { .. }) => {
+                Some(match board {
+                    local::NAME => "install host and agent of one build".into(),
+                    board => format!(
+                        "host and agent must be of the same build: `edgedyno board update {board}`"
+                    ),
+                })
             }
-            Self::Ssh(why) => Some(why.hint()),
+            Self::Ssh(why) => Some(why.hint(board)),
             Self::Settings(_) => Some("EDGEDYNO_CONFIG names another folder".into()),
             Self::Link(_) => Some("agent.log in the agent's state folder may say more".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_of_another_build_is_updated_on_the_board_that_has_it() {
+        let address = "10.0.0.7:7447".parse().unwrap();
+        let agent = edgedyno_shared::ids::BuildId("old".into());
+        for error in [
+            ConnectError::OtherProtocol { address },
+            LinkError::Incompatible { agent }.into(),
+        ] {
+            let hint = error.hint("x5").unwrap();
+            assert!(hint.contains("`edgedyno board update x5`"), "{hint}");
+            let here = error.hint(local::NAME).unwrap();
+            assert!(!here.contains("board update"), "{here}");
         }
     }
 }

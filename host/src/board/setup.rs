@@ -9,6 +9,7 @@ use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::link::key::Identity;
 use edgedyno_shared::wire::hello::DaemonStatus;
 use edgedyno_shared::wire::request::{Reply, Request};
+use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::agents::{self, AgentFile, NoAgent};
@@ -68,6 +69,33 @@ pub struct Ready {
     pub serving: BuildId,
     /// Another build has a repeat to end, and then becomes the one that was brought.
     pub makes_way: bool,
+    /// This host knew the board with the very agent that was brought.
+    pub was_known: bool,
+}
+
+/// How the agent that answers stands to the one that was brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// It is the one, and the board had it already.
+    UpToDate,
+    /// It is the one.
+    Serves,
+    /// It is an older one, which measures; the one that was brought serves when that repeat has ended.
+    WaitsForRepeat,
+    /// It was started there by other means.
+    NotOurs,
+}
+
+impl Ready {
+    pub fn standing(&self) -> Standing {
+        match (self.serving.0 == self.deployed.build, self.makes_way) {
+            (true, _) if self.was_known && self.deployed.sent == 0 => Standing::UpToDate,
+            (true, _) => Standing::Serves,
+            (false, true) => Standing::WaitsForRepeat,
+            (false, false) => Standing::NotOurs,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -78,8 +106,8 @@ pub enum SetupError {
     Agent(#[from] NoAgent),
     #[error(transparent)]
     Deploy(#[from] DeployError),
-    #[error("the agent was started but does not answer")]
-    Connect(#[from] ConnectError),
+    #[error("the agent on the board does not answer as it should")]
+    Connect(#[source] ConnectError),
     #[error("{what}")]
     Board { what: String, hint: String },
     /// Known before anything was done.
@@ -93,16 +121,27 @@ pub enum SetupError {
     Temporary(#[source] std::io::Error),
 }
 
+/// ssh that did not come through says nothing of an agent.
+impl From<ConnectError> for SetupError {
+    fn from(why: ConnectError) -> Self {
+        match why {
+            ConnectError::Ssh(why) => Self::Ssh(why),
+            why => Self::Connect(why),
+        }
+    }
+}
+
 impl SetupError {
-    pub fn hint(&self) -> String {
+    /// What the user may do about it, where the board has that name.
+    pub fn hint(&self, board: &str) -> String {
         match self {
-            Self::Ssh(why) => why.hint(),
+            Self::Ssh(why) => why.hint(board),
             Self::Agent(why) => why.hint(),
-            Self::Deploy(why) => why.hint(),
-            Self::Connect(why) => why.hint().unwrap_or_default(),
+            Self::Deploy(why) => why.hint(board),
+            Self::Connect(why) => why.hint(board).unwrap_or_default(),
             Self::Board { hint, .. } | Self::Wish { hint, .. } => hint.clone(),
             Self::Running => "run the command again when it has ended".into(),
-            Self::Stays => "see what `edgedyno board doctor` says".into(),
+            Self::Stays => "end it there by hand, and run the command again".into(),
             Self::Temporary(_) => "set TMPDIR to a folder that can be written".into(),
         }
     }
@@ -113,6 +152,12 @@ fn board_fault<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T,
         what: what.into(),
         hint: hint.into(),
     })
+}
+
+/// The command that sets a known board up anew.
+pub fn add_again(name: &str, route: &SshRoute) -> String {
+    let place = &route.destination;
+    format!("add the board again: `edgedyno board add {place} --name {name} --force`")
 }
 
 /// Makes a board of a place that ssh goes to.
@@ -166,7 +211,7 @@ pub async fn update(
     let Some(base) = route.base() else {
         return board_fault(
             "the folder of the agent is not known",
-            "add the board again",
+            add_again(name, route),
         );
     };
     let probe = Probe::take(&shell, Some(base)).await?;
@@ -177,6 +222,7 @@ pub async fn update(
     let temporary = Temporary::new()?;
     let agent = agents::find(agent, &route.architecture, &temporary.path)?;
     let deployed = send(&shell, base, &agent, route, identity, tell).await?;
+    let was_known = route.program == deployed.program;
     let route = SshRoute {
         program: deployed.program.clone(),
         ..route.clone()
@@ -184,7 +230,8 @@ pub async fn update(
     tell(Step::Starting);
     let ssh = Ssh::new(name, route);
     let makes_way = settle(&ssh, &shell, Occasion::Update, (&probe).into()).await?;
-    finish(ssh, probe, deployed, makes_way, identity, tell).await
+    let ready = finish(ssh, probe, deployed, makes_way, identity, tell).await?;
+    Ok(Ready { was_known, ..ready })
 }
 
 /// What can be said no to before the board is asked.
@@ -404,6 +451,7 @@ async fn finish(
         device: *device,
         serving,
         makes_way,
+        was_known: false,
     })
 }
 
@@ -462,12 +510,58 @@ impl Drop for Temporary {
     }
 }
 
+/// A board that was just set up, for tests of what is told about it.
+#[cfg(test)]
+pub(crate) fn sample() -> Ready {
+    use edgedyno_shared::ids::{BootId, Sha256};
+    let route = SshRoute {
+        destination: "ssh://u@h".parse().unwrap(),
+        program: "/home/u/.local/lib/edgedyno/0.1.0-abababababab/edgedyno-agent".into(),
+        architecture: "aarch64".into(),
+        start: Start::OnDemand,
+        listen: None,
+        keep: None,
+    };
+    Ready {
+        deployed: Deployed {
+            program: route.program.clone(),
+            build: "b00b".into(),
+            sha256: Sha256([0xab; 32]),
+            key: None,
+            sent: 4 << 20,
+            deleted: Vec::new(),
+        },
+        board: KnownBoard {
+            addresses: Vec::new(),
+            key: None,
+            ssh: Some(route),
+        },
+        probe: tests::probe(),
+        network: None,
+        device: DeviceInfo {
+            agent_version: "0.1.0".into(),
+            build: BuildId("b00b".into()),
+            boot: BootId(1),
+            os: "linux".into(),
+            arch: "aarch64".into(),
+            cpus: Vec::new(),
+            allowed_cpus: vec![0],
+            memory_total: None,
+            facts: Vec::new(),
+            backends: Vec::new(),
+        },
+        serving: BuildId("b00b".into()),
+        makes_way: false,
+        was_known: false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::board::ssh::probe::{Folder, FolderState};
 
-    fn probe() -> Probe {
+    pub(super) fn probe() -> Probe {
         Probe {
             uid: Some(1000),
             user: "u".into(),
@@ -550,7 +644,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("/opt/edgedyno: not writable"), "{text}");
-        assert!(why.hint().contains("--folder"));
+        assert!(why.hint("x").contains("--folder"));
     }
 
     #[test]
@@ -560,5 +654,42 @@ mod tests {
             ..wishes()
         };
         assert!(matches!(check_wishes(&odd), Err(SetupError::Wish { .. })));
+    }
+
+    #[test]
+    fn a_board_is_up_to_date_when_it_had_what_was_brought_and_serves_it() {
+        let after = |sent, was_known, serving: &str, makes_way| {
+            let mut ready = sample();
+            ready.deployed.sent = sent;
+            ready.serving = BuildId(serving.into());
+            let ready = Ready {
+                was_known,
+                makes_way,
+                ..ready
+            };
+            ready.standing()
+        };
+        assert_eq!(after(0, true, "b00b", false), Standing::UpToDate);
+        assert_eq!(after(9, false, "b00b", false), Standing::Serves);
+        // Cleared there, and brought again.
+        assert_eq!(after(9, true, "b00b", false), Standing::Serves);
+        // Brought by another host, or kept from before.
+        assert_eq!(after(0, false, "b00b", false), Standing::Serves);
+        // The repeat ended while it was looked at.
+        assert_eq!(after(9, false, "b00b", true), Standing::Serves);
+        assert_eq!(after(9, false, "01d", true), Standing::WaitsForRepeat);
+        assert_eq!(after(0, true, "01d", true), Standing::WaitsForRepeat);
+        assert_eq!(after(0, true, "01d", false), Standing::NotOurs);
+    }
+
+    /// ssh's own failures are told as such, wherever a session was wanted.
+    #[test]
+    fn an_ssh_that_does_not_come_through_is_not_an_agent_that_does_not_answer() {
+        let shell = Shell::new("ssh://u@h".parse().unwrap());
+        let away = SshError::new(&shell, crate::board::ssh::Fault::Reach, "");
+        let told = SetupError::from(ConnectError::Ssh(away)).to_string();
+        assert_eq!(told, "no ssh answers at ssh://u@h");
+        let silent = SetupError::from(ConnectError::Link(LinkError::Silent)).to_string();
+        assert!(silent.contains("does not answer"), "{silent}");
     }
 }

@@ -122,7 +122,7 @@ fn broken_installations() -> Result<Vec<BrokenInstallation>, CommandError> {
 }
 
 fn install(args: &InstallArgs, json: bool) -> CommandResult {
-    let spec: Spec = args.spec.parse()?;
+    let spec = spec(&args.spec, &args.board)?;
     if args.board != local::NAME {
         return on_board::install(&args.board, &spec, args, json);
     }
@@ -139,12 +139,29 @@ fn install(args: &InstallArgs, json: bool) -> CommandResult {
     let verdict = try_out(installed)?;
     match json {
         true => print::json(&documents::installed(installed, is_new, &verdict)),
-        false => print::result(ui::runtime::installed(installed, is_new, &verdict)),
+        false => print::result(ui::runtime::installed(
+            installed,
+            is_new,
+            &verdict,
+            local::NAME,
+        )),
     }
     match &verdict {
         Verdict::Usable { .. } => Ok(Exit::GOOD),
         Verdict::Refused { reason, hint, .. } => Err(unusable(installed, reason, hint.as_deref())),
     }
+}
+
+/// What is to be installed; the hint looks at the board where it would be.
+fn spec(text: &str, board: &str) -> Result<Spec, CommandError> {
+    text.parse().map_err(|why: RuntimeError| match why {
+        RuntimeError::UnknownRuntime { .. } => {
+            let there = local::there(board);
+            let hint = format!("{}; see `edgedyno runtime list{there}`", why.hint());
+            CommandError::from(why).hint(hint)
+        }
+        why => why.into(),
+    })
 }
 
 fn from_file(installer: &Installer, spec: &Spec, file: &Path) -> Result<Outcome, CommandError> {
@@ -179,4 +196,17 @@ fn unusable(installed: &Installed, reason: &str, hint: Option<&str>) -> CommandE
     );
     let error = CommandError::new(Exit::UNEXPECTED, what).cause(reason);
     error.hint_if(hint.map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_that_nobody_publishes_is_looked_for_on_its_board() {
+        let hint = |text: &str, board: &str| spec(text, board).unwrap_err().hint.unwrap();
+        assert!(hint("tensorrt", "x5").ends_with("`edgedyno runtime list --board x5`"));
+        assert!(hint("tensorrt", "local").ends_with("`edgedyno runtime list`"));
+        assert!(hint("onnxruntime==", "x5").contains("onnxruntime==1."));
+    }
 }

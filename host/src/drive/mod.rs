@@ -104,12 +104,12 @@ impl From<DriveError> for CommandError {
     fn from(error: DriveError) -> Self {
         let text = error.to_string();
         match error {
-            DriveError::Connect { source, .. } => {
+            DriveError::Connect { source, board } => {
                 let exit = match &source {
                     _ if source.is_incompatible() => Exit::INCOMPATIBLE,
                     _ => Exit::BOARD,
                 };
-                let hint = source.hint();
+                let hint = source.hint(&board);
                 Self::new(exit, text).because(source).hint_if(hint)
             }
             DriveError::Lost { source, .. } => Self::new(Exit::BOARD, text)

@@ -573,7 +573,7 @@ fn an_agent_of_another_build_is_not_driven() {
     };
     let error = crate::exit::CommandError::from(refused);
     assert_eq!(error.exit, crate::exit::Exit::INCOMPATIBLE);
-    assert!(error.hint.unwrap().contains("board update"));
+    assert!(error.hint.unwrap().contains("`edgedyno board update b`"));
 }
 
 /// Each board has a thread, a connection to the store and cases of its own.

@@ -8,7 +8,7 @@ use edgedyno_shared::device::{
     BackendInfo, DeviceInfo, RuntimeFacts, RuntimeFound, RuntimeVerdict,
 };
 
-use crate::board::local;
+use crate::board::local::there;
 use crate::exit::CommandError;
 use crate::near;
 
@@ -83,6 +83,7 @@ pub fn choose_backend<'a>(
     device: &'a DeviceInfo,
     named: Option<&str>,
     wish: Option<&RuntimeWish>,
+    board: &str,
 ) -> Result<&'a BackendInfo, CommandError> {
     let find = |name: &str| device.backends.iter().find(|backend| backend.name == name);
     if let Some(name) = named.or(wish.map(|_| PREFERRED)) {
@@ -93,7 +94,10 @@ pub fn choose_backend<'a>(
     preferred.or_else(built_in).ok_or_else(|| {
         CommandError::usage("no backend of this board can run a model")
             .cause("no ONNX Runtime was found, and the agent is built without a runtime")
-            .hint("`edgedyno runtime install onnxruntime`")
+            .hint(format!(
+                "`edgedyno runtime install {PREFERRED}{}`",
+                there(board)
+            ))
     })
 }
 
@@ -102,10 +106,7 @@ pub fn built_in_note(backend: &BackendInfo, named: Option<&str>, board: &str) ->
     (named.is_none() && backend.built_in).then(|| {
         let version = backend.version.as_deref().unwrap_or_default();
         let name = format!("{} {version}", backend.name);
-        let there = match board {
-            local::NAME => String::new(),
-            board => format!(" --board {board}"),
-        };
+        let there = there(board);
         format!(
             "no ONNX Runtime found: measuring on the built-in runtime {}; \
              `edgedyno runtime install onnxruntime{there}` fetches one",
@@ -119,6 +120,7 @@ pub fn choose_runtime<'a>(
     backend: &'a BackendInfo,
     wish: Option<&RuntimeWish>,
     probed: Option<&'a RuntimeFound>,
+    board: &str,
 ) -> Result<Option<(&'a str, RuntimeRef)>, CommandError> {
     match (wish, probed) {
         (None, _) if backend.built_in => Ok(None),
@@ -140,11 +142,13 @@ pub fn choose_runtime<'a>(
             let of_version =
                 |(_, facts): &(&str, &RuntimeFacts)| is_version(&facts.version, version);
             let found = usable(backend).find(of_version);
-            let found = found.ok_or_else(|| no_such_version(backend, version))?;
+            let found = found.ok_or_else(|| no_such_version(backend, version, board))?;
             Ok(Some((found.0, reference(found.1))))
         }
         (None | Some(RuntimeWish::File(_)), _) => {
-            let first = usable(backend).next().ok_or_else(|| no_runtime(backend))?;
+            let first = usable(backend)
+                .next()
+                .ok_or_else(|| no_runtime(backend, board))?;
             Ok(Some((first.0, reference(first.1))))
         }
     }
@@ -186,7 +190,7 @@ fn no_such_backend(device: &DeviceInfo, name: &str) -> CommandError {
     })
 }
 
-fn no_such_version(backend: &BackendInfo, version: &str) -> CommandError {
+fn no_such_version(backend: &BackendInfo, version: &str, board: &str) -> CommandError {
     let found: Vec<&str> = usable(backend)
         .map(|(_, facts)| facts.version.as_str())
         .collect();
@@ -196,12 +200,13 @@ fn no_such_version(backend: &BackendInfo, version: &str) -> CommandError {
         found => error.cause(format!("found: {}", found.join(", "))),
     };
     error.hint(format!(
-        "`edgedyno runtime install {}=={version}`, or name its file with --runtime PATH",
-        backend.name
+        "`edgedyno runtime install {}=={version}{}`, or name its file with --runtime PATH",
+        backend.name,
+        there(board)
     ))
 }
 
-fn no_runtime(backend: &BackendInfo) -> CommandError {
+fn no_runtime(backend: &BackendInfo, board: &str) -> CommandError {
     let mut error = CommandError::usage(format!("no library of {} was found", backend.name));
     for found in &backend.runtimes {
         if let RuntimeVerdict::Refused { reason, .. } = &found.verdict {
@@ -209,8 +214,9 @@ fn no_runtime(backend: &BackendInfo) -> CommandError {
         }
     }
     error.hint(format!(
-        "`edgedyno runtime install {}`, or name its file with --runtime PATH",
-        backend.name
+        "`edgedyno runtime install {}{}`, or name its file with --runtime PATH",
+        backend.name,
+        there(board)
     ))
 }
 
@@ -280,11 +286,11 @@ mod tests {
     #[test]
     fn a_library_is_preferred_and_its_absence_said() {
         let with = device(vec![library("1.22.0")]);
-        let chosen = choose_backend(&with, None, None).unwrap();
+        let chosen = choose_backend(&with, None, None, "local").unwrap();
         assert_eq!(chosen.name, "onnxruntime");
         assert_eq!(built_in_note(chosen, None, "local"), None);
         let without = device(vec![refused("/x", "it is text")]);
-        let chosen = choose_backend(&without, None, None).unwrap();
+        let chosen = choose_backend(&without, None, None, "local").unwrap();
         assert_eq!(chosen.name, "rten");
         assert!(
             built_in_note(chosen, None, "local")
@@ -298,7 +304,8 @@ mod tests {
 
     #[test]
     fn an_unknown_backend_lists_those_that_exist() {
-        let error = choose_backend(&device(Vec::new()), Some("onnxrutime"), None).unwrap_err();
+        let error =
+            choose_backend(&device(Vec::new()), Some("onnxrutime"), None, "x5").unwrap_err();
         let hint = error.hint.unwrap();
         assert!(hint.contains("did you mean onnxruntime?"), "{hint}");
         assert!(hint.contains("fake, rten, onnxruntime"), "{hint}");
@@ -347,7 +354,7 @@ mod tests {
         let backend = &device.backends[2];
         let chosen = |version: &str| {
             let wish = RuntimeWish::Version(version.into());
-            let chosen = choose_runtime(backend, Some(&wish), None);
+            let chosen = choose_runtime(backend, Some(&wish), None, "local");
             chosen.map(|c| c.unwrap().1.version)
         };
         assert_eq!(chosen("1.22").unwrap(), "1.22.0");
@@ -358,11 +365,33 @@ mod tests {
     }
 
     #[test]
+    fn hints_go_to_the_board_that_lacks_something() {
+        let mut bare = device(Vec::new());
+        bare.backends.remove(1);
+        let wish = RuntimeWish::Version("1.9".into());
+        let hints = |board: &str| {
+            let library = |wish| choose_runtime(&bare.backends[1], wish, None, board).unwrap_err();
+            let backend = choose_backend(&bare, None, None, board).unwrap_err();
+            [backend, library(None), library(Some(&wish))].map(|error| error.hint.unwrap())
+        };
+        let install = "`edgedyno runtime install onnxruntime";
+        let ends = ["", "", "==1.9"];
+        for (hint, version) in hints("x5").iter().zip(ends) {
+            let whole = format!("{install}{version} --board x5`");
+            assert!(hint.starts_with(&whole), "{hint}");
+        }
+        for (hint, version) in hints("local").iter().zip(ends) {
+            assert!(hint.starts_with(&format!("{install}{version}`")), "{hint}");
+        }
+    }
+
+    #[test]
     fn a_library_that_was_refused_says_why() {
         let device = device(Vec::new());
         let found = refused("/x.so", "it is text");
         let wish = RuntimeWish::File("/x.so".into());
-        let error = choose_runtime(&device.backends[2], Some(&wish), Some(&found)).unwrap_err();
+        let error =
+            choose_runtime(&device.backends[2], Some(&wish), Some(&found), "x5").unwrap_err();
         assert_eq!(error.causes, ["it is text"]);
         assert_eq!(error.hint.as_deref(), Some("name the library itself"));
     }
@@ -371,9 +400,9 @@ mod tests {
     fn a_built_in_runtime_takes_no_library() {
         let device = device(Vec::new());
         let wish = RuntimeWish::Version("1".into());
-        assert!(choose_runtime(&device.backends[1], Some(&wish), None).is_err());
+        assert!(choose_runtime(&device.backends[1], Some(&wish), None, "x5").is_err());
         assert_eq!(
-            choose_runtime(&device.backends[1], None, None).unwrap(),
+            choose_runtime(&device.backends[1], None, None, "x5").unwrap(),
             None
         );
     }

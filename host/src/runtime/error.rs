@@ -44,7 +44,7 @@ pub enum RuntimeError {
     },
     #[error("{} is not a library of ONNX Runtime: {why}", path.display())]
     NotALibrary { path: PathBuf, why: &'static str },
-    #[error("{} is built for {found}, this machine is {needed}", path.display())]
+    #[error("{} is built for {found}, {needed} is needed", path.display())]
     Architecture {
         path: PathBuf,
         found: String,
@@ -65,9 +65,7 @@ impl RuntimeError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Spec { .. } => "such as onnxruntime or onnxruntime==1.32.0",
-            Self::UnknownRuntime { .. } => {
-                "other runtimes come with the system of the board; see `edgedyno runtime list`"
-            }
+            Self::UnknownRuntime { .. } => "other runtimes come with the system of the board",
             Self::NoCacheFolder => "set EDGEDYNO_CACHE to a folder you may write to",
             Self::Cache { .. } => "check its permissions and the space left, or set EDGEDYNO_CACHE",
             Self::NoPython { .. } => {
@@ -88,7 +86,7 @@ impl RuntimeError {
             Self::OtherVersion { .. } => "leave out ==VERSION, or choose another file",
             Self::Wheel { .. } => "download it again, or name a wheel of onnxruntime",
             Self::NotALibrary { .. } => "name a wheel (.whl) or a libonnxruntime.so",
-            Self::Architecture { .. } => "choose the file for this machine",
+            Self::Architecture { .. } => "choose the file for that processor",
             Self::Mismatch { .. } => {
                 "download it again; if you built it yourself, name the library itself with --from"
             }

@@ -3,6 +3,7 @@
 use edgedyno_shared::device::{BackendInfo, DeviceInfo, RuntimeFound, RuntimeVerdict};
 use serde::Serialize;
 
+use crate::board::local;
 use crate::plan::backend::{choose_backend, choose_runtime};
 
 /// Backends of a board as `runtime list` shows them.
@@ -86,8 +87,9 @@ impl Listing {
 }
 
 fn default_choice(device: &DeviceInfo) -> Option<Choice> {
-    let backend = choose_backend(device, None, None).ok()?;
-    let library = choose_runtime(backend, None, None).ok()?;
+    // Only whether there is a choice counts here, so no hint is seen.
+    let backend = choose_backend(device, None, None, local::NAME).ok()?;
+    let library = choose_runtime(backend, None, None, local::NAME).ok()?;
     Some(Choice {
         backend: backend.name.clone(),
         library: library.map(|(path, _)| path.to_owned()),

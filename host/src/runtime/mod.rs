@@ -14,4 +14,4 @@ mod wheel;
 
 pub use known::usual_download;
 pub use library::architecture_of;
-pub use spec::Spec;
+pub use spec::{PACKAGES, Spec};

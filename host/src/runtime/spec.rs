@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::error::RuntimeError;
 
 /// Packages that hold a library this tool can open.
-const PACKAGES: &[&str] = &["onnxruntime"];
+pub const PACKAGES: &[&str] = &["onnxruntime"];
 
 /// A package, and the version if it matters.
 #[derive(Debug, Clone, PartialEq, Eq)]

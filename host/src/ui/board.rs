@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use edgedyno_shared::device::{DeviceInfo, Fact, RuntimeVerdict};
 use edgedyno_shared::wire::request::LeaseState;
 
+use super::runtime::chosen;
 use super::table::Table;
 use super::units;
 use crate::board::known::{KnownBoard, Start};
 use crate::board::local;
-use crate::board::setup::Ready;
+use crate::board::setup::{Ready, Standing};
 use crate::board::ssh::deploy::Removed;
-use crate::board::ssh::probe::Libc;
 use crate::doctor::{Report, State};
 use crate::documents::utc;
+use crate::runtime::PACKAGES;
+use crate::runtime::listing::Listing;
 
 /// `board list`.
 pub fn list<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> String {
@@ -53,7 +55,10 @@ pub fn info(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
     let memory = units::bytes(device.memory_total.map(|bytes| bytes.0 as f64));
     let mut lines = vec![
         format!("board {name}"),
-        format!("  agent:   {} build {}", device.agent_version, device.build),
+        format!(
+            "  agent:   {}, build {}",
+            device.agent_version, device.build
+        ),
         format!(
             "  machine: {} {}, {} CPUs for the agent, {memory}",
             device.os,
@@ -82,7 +87,7 @@ pub fn info(name: &str, device: &DeviceInfo, lease: &LeaseState) -> String {
         }
     }
     lines.extend(clusters(device));
-    lines.extend(runtimes(device));
+    lines.extend(runtimes(name, device));
     // Tools of others that a condition may name.
     let tools = device.facts.iter();
     lines.extend(tools.filter_map(|fact| {
@@ -157,23 +162,26 @@ fn ranges(cpus: &[u16]) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-fn runtimes(device: &DeviceInfo) -> Vec<String> {
+/// What the board has to run models with, and which of it is taken.
+fn runtimes(board: &str, device: &DeviceInfo) -> Vec<String> {
+    let there = local::there(board);
     let mut lines = Vec::new();
     for backend in device.backends.iter().filter(|backend| !backend.simulated) {
         let name = &backend.name;
         if backend.built_in {
             let version = backend.version.as_deref().unwrap_or_default();
-            lines.push(format!("  runs:    {name} {version} (built in)"));
+            lines.push(format!("  found:   {name} {version} (built in)"));
         } else if backend.runtimes.is_empty() {
-            lines.push(format!(
-                "  runs:    {name} {} (no library found)",
-                units::UNKNOWN
-            ));
+            let from = match PACKAGES.contains(&name.as_str()) {
+                true => format!("`edgedyno runtime install {name}{there}` installs it"),
+                false => "it comes with the vendor's system".into(),
+            };
+            lines.push(format!("  missing: {name} is not installed; {from}"));
         }
         for found in &backend.runtimes {
             lines.push(match &found.verdict {
                 RuntimeVerdict::Usable(facts) => {
-                    format!("  runs:    {name} {} ({})", facts.version, found.path)
+                    format!("  found:   {name} {} ({})", facts.version, found.path)
                 }
                 RuntimeVerdict::Refused { reason, .. } => {
                     format!("  refused: {name} {}: {reason}", found.path)
@@ -181,6 +189,14 @@ fn runtimes(device: &DeviceInfo) -> Vec<String> {
             });
         }
     }
+    let listing = Listing::of(board, device, Vec::new());
+    lines.push(match &listing.default {
+        Some(choice) => format!(
+            "  runs:    models by {}, unless --backend names another",
+            chosen(&listing, choice)
+        ),
+        None => "  runs:    no model: there is no runtime for one".into(),
+    });
     lines
 }
 
@@ -198,11 +214,8 @@ pub fn ready(name: &str, ready: &Ready) -> String {
         .ssh
         .as_ref()
         .map_or(Start::OnDemand, |route| route.start);
-    let libc = match &probe.libc {
-        Libc::Glibc(major, minor) => format!("glibc {major}.{minor}"),
-        Libc::Musl => "musl".into(),
-        Libc::Unknown(_) => "C library unknown".into(),
-    };
+    let libc = probe.libc.name();
+    let libc = libc.unwrap_or_else(|| "C library unknown".into());
     let sent = match deployed.sent {
         0 => "was there already".to_owned(),
         bytes => format!("{} sent", units::bytes(bytes as f64)),
@@ -213,6 +226,7 @@ pub fn ready(name: &str, ready: &Ready) -> String {
         Some(Err(why)) => format!("ssh; the network is not used: {why}"),
     };
     let memory = units::bytes(device.memory_total.map(|bytes| bytes.0 as f64));
+    let sha256 = deployed.sha256.to_string();
     let mut lines = vec![
         format!("board {name}"),
         format!(
@@ -226,6 +240,8 @@ pub fn ready(name: &str, ready: &Ready) -> String {
             deployed.program,
             start.name()
         ),
+        format!("  file:    sha256 {sha256:.12}, which names its folder"),
+        serving(ready),
         format!("  reached: by {way}"),
     ];
     lines.extend(
@@ -234,30 +250,31 @@ pub fn ready(name: &str, ready: &Ready) -> String {
             .iter()
             .map(|folder| format!("  deleted: {folder}")),
     );
-    lines.extend(serving(ready));
-    lines.extend(runtimes(device));
+    lines.extend(runtimes(name, device));
     lines.push(format!("next: edgedyno run MODEL --board {name}"));
     lines.join("\n")
 }
 
-/// What is to be said when the agent that answers is not the one that was brought.
-fn serving(ready: &Ready) -> Option<String> {
+/// The build that was brought, and what is to be said when another one answers.
+fn serving(ready: &Ready) -> String {
     let Ready {
         serving, deployed, ..
     } = ready;
-    if serving.0 == deployed.build {
-        return None;
+    let build = &deployed.build;
+    match ready.standing() {
+        Standing::UpToDate => {
+            format!("  build:   {build}, up to date: the board had it already, and it serves")
+        }
+        Standing::Serves => format!("  build:   {build}, which serves from now on"),
+        Standing::WaitsForRepeat => format!(
+            "  build:   {build}, which waits: the older build {serving} measures, and serves until that repeat has \
+             ended"
+        ),
+        Standing::NotOurs => format!(
+            "  build:   {build}, which does not serve: build {serving} does, and was started there by other means; \
+             what started it must get the new program"
+        ),
     }
-    Some(match ready.makes_way {
-        true => format!(
-            "  serves:  build {serving} until the repeat that runs has ended, then build {}",
-            deployed.build
-        ),
-        false => format!(
-            "  serves:  build {serving}, which was started there by other means; what started it must get the new \
-             program"
-        ),
-    })
 }
 
 /// `board remove`.
@@ -306,12 +323,115 @@ pub fn doctor(name: &str, report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::device::{BackendInfo, RuntimeFacts, RuntimeFound};
+    use edgedyno_shared::ids::{BuildId, Sha256};
+
     use super::*;
+    use crate::board::setup::sample;
 
     #[test]
     fn cpus_are_listed_as_the_kernel_lists_them() {
         assert_eq!(ranges(&[0, 1, 2, 3]), "0-3");
         assert_eq!(ranges(&[0, 2, 3, 7]), "0,2-3,7");
         assert_eq!(ranges(&[]), "");
+    }
+
+    fn backend(name: &str, version: Option<&str>) -> BackendInfo {
+        BackendInfo {
+            name: name.into(),
+            summary: String::new(),
+            simulated: name == "fake",
+            built_in: version.is_some(),
+            formats: Vec::new(),
+            version: version.map(str::to_owned),
+            runtimes: Vec::new(),
+        }
+    }
+
+    fn library(version: &str) -> RuntimeFound {
+        RuntimeFound {
+            path: "/lib/ort.so".into(),
+            origin: String::new(),
+            verdict: RuntimeVerdict::Usable(RuntimeFacts {
+                version: version.into(),
+                sha256: Some(Sha256([1; 32])),
+                build: None,
+                build_id: None,
+                providers: Vec::new(),
+            }),
+        }
+    }
+
+    fn with(backends: Vec<BackendInfo>) -> DeviceInfo {
+        DeviceInfo {
+            backends,
+            ..sample().device
+        }
+    }
+
+    #[test]
+    fn what_is_there_what_is_missing_and_what_is_taken_are_told_apart() {
+        let rten = || backend("rten", Some("0.27"));
+        let fake = || backend("fake", Some("1"));
+        let lacks = with(vec![fake(), rten(), backend("onnxruntime", None)]);
+        assert_eq!(
+            runtimes("x5", &lacks),
+            [
+                "  found:   rten 0.27 (built in)",
+                "  missing: onnxruntime is not installed; `edgedyno runtime install onnxruntime --board x5` installs it",
+                "  runs:    models by rten 0.27, unless --backend names another",
+            ]
+        );
+        let here = &runtimes(local::NAME, &lacks)[1];
+        assert!(
+            here.contains("`edgedyno runtime install onnxruntime`"),
+            "{here}"
+        );
+
+        let mut onnxruntime = backend("onnxruntime", None);
+        onnxruntime.runtimes = vec![library("1.30.0")];
+        let both = with(vec![rten(), onnxruntime]);
+        assert_eq!(
+            runtimes("x5", &both),
+            [
+                "  found:   rten 0.27 (built in)",
+                "  found:   onnxruntime 1.30.0 (/lib/ort.so)",
+                "  runs:    models by onnxruntime 1.30.0, unless --backend names another",
+            ]
+        );
+        let nothing = with(vec![fake(), backend("vendor", None)]);
+        assert_eq!(
+            runtimes("x5", &nothing),
+            [
+                "  missing: vendor is not installed; it comes with the vendor's system",
+                "  runs:    no model: there is no runtime for one",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_update_says_which_build_serves_and_which_id_is_which() {
+        let text = |change: &dyn Fn(&mut Ready)| {
+            let mut board = sample();
+            change(&mut board);
+            ready("x5", &board)
+        };
+        let new = text(&|_| {});
+        assert!(new.contains("\n  file:    sha256 abababababab, which names its folder\n"));
+        assert!(new.contains("\n  build:   b00b, which serves from now on\n"));
+        assert!(!new.contains("up to date"), "{new}");
+        let same = text(&|board| {
+            board.was_known = true;
+            board.deployed.sent = 0;
+        });
+        assert!(same.contains("  build:   b00b, up to date"), "{same}");
+        let busy = text(&|board| {
+            board.serving = BuildId("01d".into());
+            board.makes_way = true;
+        });
+        assert!(busy.contains("the older build 01d measures"), "{busy}");
+        assert!(busy.contains("until that repeat has ended"), "{busy}");
+        let other = text(&|board| board.serving = BuildId("01d".into()));
+        assert!(other.contains("build 01d does, and was started there by other means"));
     }
 }

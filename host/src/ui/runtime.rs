@@ -2,8 +2,9 @@
 
 use super::table::Table;
 use super::units;
+use crate::board::local::there;
 use crate::runtime::cache::Installed;
-use crate::runtime::listing::{BackendListing, Library, Listing, Verdict};
+use crate::runtime::listing::{BackendListing, Choice, Library, Listing, Verdict};
 
 /// Digits of a hash that are enough to tell two files apart by eye.
 const SHORT_HASH: usize = 12;
@@ -85,36 +86,40 @@ fn library(backend: &BackendListing, found: &Library) -> String {
 }
 
 fn default(listing: &Listing) -> String {
+    let there = there(&listing.board);
+    let install = format!("`edgedyno runtime install onnxruntime{there}`");
     let Some(choice) = &listing.default else {
-        return "nothing here can run a model: `edgedyno runtime install onnxruntime`".into();
+        return format!("nothing here can run a model: {install}");
     };
+    let used = format!(
+        "`edgedyno run MODEL{there}` takes {}; --backend and --runtime choose another",
+        chosen(listing, choice)
+    );
+    match choice.library {
+        Some(_) => used,
+        None => format!("{used}\n{install} fetches an ONNX Runtime"),
+    }
+}
+
+/// Name and version of what is taken.
+pub(super) fn chosen(listing: &Listing, choice: &Choice) -> String {
     let backend = listing.backends.iter().find(|b| b.name == choice.backend);
     let library = backend.and_then(|backend| {
         let mut libraries = backend.libraries.iter();
         libraries.find(|found| Some(&found.path) == choice.library.as_ref())
     });
-    let used = match (library.map(|found| &found.verdict), backend) {
-        (Some(Verdict::Usable { version, .. }), _) => format!("{} {version}", choice.backend),
-        (
-            _,
-            Some(BackendListing {
-                version: Some(version),
-                ..
-            }),
-        ) => {
-            format!("{} {version}", choice.backend)
-        }
-        _ => choice.backend.clone(),
+    let version = match library.map(|found| &found.verdict) {
+        Some(Verdict::Usable { version, .. }) => Some(version),
+        _ => backend.and_then(|backend| backend.version.as_ref()),
     };
-    let used = format!("`edgedyno run MODEL` takes {used}; --backend and --runtime choose another");
-    match choice.library {
-        Some(_) => used,
-        None => format!("{used}\n`edgedyno runtime install onnxruntime` fetches an ONNX Runtime"),
+    match version {
+        Some(version) => format!("{} {version}", choice.backend),
+        None => choice.backend.clone(),
     }
 }
 
 /// What `runtime install` came to.
-pub fn installed(installed: &Installed, is_new: bool, verdict: &Verdict) -> String {
+pub fn installed(installed: &Installed, is_new: bool, verdict: &Verdict, board: &str) -> String {
     let Installed {
         package,
         version,
@@ -141,11 +146,88 @@ pub fn installed(installed: &Installed, is_new: bool, verdict: &Verdict) -> Stri
             "  opens    yes; providers: {}",
             providers.join(", ")
         ));
-        lines.push("`edgedyno run MODEL` takes the newest one installed".into());
+        let there = there(board);
+        lines.push(format!(
+            "`edgedyno run MODEL{there}` takes the newest one installed"
+        ));
     }
     lines.join("\n")
 }
 
 fn short(hash: &str) -> &str {
     hash.get(..SHORT_HASH).unwrap_or(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backend(name: &str, version: Option<&str>) -> BackendListing {
+        BackendListing {
+            name: name.into(),
+            summary: "s".into(),
+            built_in: version.is_some(),
+            simulated: false,
+            formats: Vec::new(),
+            version: version.map(str::to_owned),
+            libraries: Vec::new(),
+        }
+    }
+
+    fn of(board: &str, default: Option<Choice>) -> String {
+        listing(&Listing {
+            board: board.into(),
+            arch: "aarch64".into(),
+            backends: vec![backend("onnxruntime", None), backend("rten", Some("0.27"))],
+            default,
+            broken: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn commands_that_are_shown_go_to_the_board_that_was_asked() {
+        let rten = || {
+            Some(Choice {
+                backend: "rten".into(),
+                library: None,
+            })
+        };
+        let there = of("x5", rten());
+        for command in [
+            "`edgedyno run MODEL --board x5` takes rten 0.27",
+            "`edgedyno runtime install onnxruntime --board x5` fetches",
+        ] {
+            assert!(there.contains(command), "{there}");
+        }
+        let nothing = of("x5", None);
+        assert!(nothing.contains("`edgedyno runtime install onnxruntime --board x5`"));
+        let here = of("local", rten());
+        assert!(!here.contains("--board"), "{here}");
+        assert!(here.contains("`edgedyno run MODEL` takes rten 0.27"));
+    }
+
+    #[test]
+    fn what_was_installed_is_run_where_it_is() {
+        let library = Installed {
+            package: "onnxruntime".into(),
+            version: "1.30.0".into(),
+            architecture: "aarch64".into(),
+            path: "/x/libonnxruntime.so".into(),
+            sha256: crate::model::digest::Digest::of(b""),
+            bytes: 1,
+            known: true,
+        };
+        let usable = Verdict::Usable {
+            version: "1.30.0".into(),
+            sha256: None,
+            build: None,
+            build_id: None,
+            providers: Vec::new(),
+        };
+        let text = |board| installed(&library, true, &usable, board);
+        assert!(
+            text("x5").ends_with("`edgedyno run MODEL --board x5` takes the newest one installed")
+        );
+        assert!(text("local").ends_with("`edgedyno run MODEL` takes the newest one installed"));
+    }
 }

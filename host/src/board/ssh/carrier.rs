@@ -8,9 +8,9 @@ use tokio::process::{Child, ChildStderr};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::Shell;
 use super::fault::{Fault, SshError, last_words};
 use super::shell::marker;
-use super::{Destination, Shell};
 use crate::board::known::SshRoute;
 use crate::board::link::{Greeted, Link, LinkError};
 use crate::board::{Board, ConnectError};
@@ -46,34 +46,31 @@ impl Ssh {
     /// A relay on which the agent answered the hello, whatever its version.
     pub async fn greet(&self, store: StoreId) -> Result<Greeted, ConnectError> {
         let marker = marker();
-        let SshRoute {
-            destination,
-            program,
-            ..
-        } = &self.route;
+        let program = &self.route.program;
         let environment = self.route.environment();
         // `exec` in the login's own shell and again in ours, so that one process is left.
         let line = format!(
             "exec /bin/sh -c 'echo; echo {marker}; {environment}exec {program} serve --stdio'"
         );
-        let mut child = Shell::new(destination.clone()).start(&line)?;
+        let shell = Shell::new(self.route.destination.clone());
+        let mut child = shell.start(&line)?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
-            return Err(SshError::new(destination, Fault::Other, "no pipes").into());
+            return Err(SshError::new(&shell, Fault::Other, "no pipes").into());
         };
         let words = tokio::spawn(listen(stderr));
         let mut stdout = BufReader::new(stdout);
         let answered = timeout(LOGIN_LIMIT, skip_banner(&mut stdout, &marker)).await;
         match answered {
             Ok(true) => {}
-            Ok(false) => return Err(ended(destination, child, words).await.into()),
-            Err(_) => return Err(SshError::new(destination, Fault::Slow, "").into()),
+            Ok(false) => return Err(ended(&shell, child, words).await.into()),
+            Err(_) => return Err(SshError::new(&shell, Fault::Slow, "").into()),
         }
         match Greeted::greet(stdout, stdin, store).await {
             Ok(greeted) => Ok(greeted.keeping(Box::pin(leave(child, words)))),
             // The shell answered and the relay did not: how it ended says why.
             Err(LinkError::Closed | LinkError::Frame(_)) => {
-                Err(ended(destination, child, words).await.into())
+                Err(ended(&shell, child, words).await.into())
             }
             Err(why) => Err(why.into()),
         }
@@ -131,7 +128,7 @@ async fn listen(mut stderr: ChildStderr) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-async fn ended(destination: &Destination, mut child: Child, words: JoinHandle<String>) -> SshError {
+async fn ended(shell: &Shell, mut child: Child, words: JoinHandle<String>) -> SshError {
     let status = timeout(LEAVE, child.wait()).await;
     let code = status
         .ok()
@@ -141,8 +138,8 @@ async fn ended(destination: &Destination, mut child: Child, words: JoinHandle<St
     let said = said.ok().and_then(Result::ok).unwrap_or_default();
     match code {
         // The relay's own word for an agent that failed.
-        Some(4) => SshError::new(destination, Fault::AgentUnusable, last_words(&said)),
-        code => SshError::ended(destination, code, &said),
+        Some(4) => SshError::new(shell, Fault::AgentUnusable, last_words(&said)),
+        code => SshError::ended(shell, code, &said),
     }
 }
 

@@ -40,9 +40,10 @@ pub enum DeployError {
 }
 
 impl DeployError {
-    pub fn hint(&self) -> String {
+    /// What the user may do about it, where the board has that name.
+    pub fn hint(&self, board: &str) -> String {
         match self {
-            Self::Ssh(why) => why.hint(),
+            Self::Ssh(why) => why.hint(board),
             Self::Full { .. } => "make room there, or name another folder with --folder".into(),
             Self::Damaged { .. } => "run the command again".into(),
             Self::CannotRun { said } if said.contains("GLIBC_") => {
@@ -55,7 +56,7 @@ impl DeployError {
             }
             Self::CannotRun { .. } => "see that it is the agent for this board: --agent FILE".into(),
             Self::Service { .. } => "leave out --service: the agent is then started when it is needed".into(),
-            Self::Script { .. } => "see what `edgedyno board doctor` says".into(),
+            Self::Script { .. } => "mend what the board says, and run the command again".into(),
         }
     }
 }
@@ -65,8 +66,10 @@ impl DeployError {
 pub struct Deployed {
     /// Its path on the board.
     pub program: String,
-    /// Its own word for its build.
+    /// Its own word for its build: of the sources that it was made of.
     pub build: String,
+    /// Of its file, which also names its folder.
+    pub sha256: Sha256,
     /// The agent's key, when it was asked to know this host.
     pub key: Option<PublicKey>,
     /// Bytes that were sent; none when it was there already.
@@ -101,8 +104,14 @@ pub async fn deploy(
     debug_assert!(is_plain_path(base), "{base}");
     let folder = version_folder(base, &agent.sha256);
     let program = format!("{folder}/edgedyno-agent");
-    let is_there = shell.run(&format!("{program} self-hash")).await?;
-    let is_there = is_there.output.trim() == agent.sha256.to_string();
+    let script = format!(
+        "{}{}{program} self-hash",
+        exported(environment),
+        absent(base)
+    );
+    let found = shell.run(&script).await?;
+    let hash = agent.sha256.to_string();
+    let is_there = found.output.lines().any(|line| line.trim() == hash);
     let unfinished = format!("{base}/.new-{}", marker());
     if !is_there {
         let line = format!(
@@ -112,7 +121,8 @@ pub async fn deploy(
         if sent.code != 0 {
             return Err(refused(&sent));
         }
-        install(shell, &unfinished, &folder, agent).await?;
+        let note = note_absent(base, &found.output);
+        install(shell, &unfinished, &folder, agent, &note).await?;
     }
     let admit = introduction.map(|known| {
         let name: String = known
@@ -148,10 +158,42 @@ pub async fn deploy(
     Ok(Deployed {
         program,
         build,
+        sha256: agent.sha256,
         key,
         sent: if is_there { 0 } else { agent.bytes },
         deleted: values("deleted ").collect(),
     })
+}
+
+/// The file in the base that lists the folders that were not on the board before: `remove` takes them away
+/// again when nothing is in them.
+const MADE: &str = ".made";
+
+/// Where the agent keeps its state and what was installed, as lines of a script.
+const KEEPS: &str = "state=\"${EDGEDYNO_AGENT_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/edgedyno}\"\n\
+    cache=\"${EDGEDYNO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/edgedyno}\"\n";
+
+/// Tells the folders that are not there yet of those that an agent uses, and of the folders above them.
+fn absent(base: &str) -> String {
+    format!(
+        "{KEEPS}above() {{ folder=$1; while [ -n \"$folder\" ] && ! [ -e \"$folder\" ]; do \
+         echo \"absent $folder\"; folder=${{folder%/*}}; done; }}\n\
+         above {base}; above \"$state\"; above \"$cache\"\n\
+         above \"${{XDG_CONFIG_HOME:-$HOME/.config}}/systemd/user\"\n"
+    )
+}
+
+/// Keeps what [`absent`] told, unless an agent that came before did.
+fn note_absent(base: &str, told: &str) -> String {
+    let folders = told.lines().filter_map(|line| line.strip_prefix("absent "));
+    let folders: Vec<&str> = folders.filter(|folder| is_plain_path(folder)).collect();
+    match folders.is_empty() {
+        true => String::new(),
+        false => format!(
+            "[ -e {base}/{MADE} ] || printf '%s\\n' {} > {base}/{MADE}\n",
+            folders.join(" ")
+        ),
+    }
 }
 
 /// Tries what arrived under its working name, and gives it its own.
@@ -160,11 +202,12 @@ async fn install(
     unfinished: &str,
     folder: &str,
     agent: &AgentFile,
+    note: &str,
 ) -> Result<(), DeployError> {
     let script = format!(
         "chmod 755 {unfinished}\nhash=$({unfinished} self-hash) || {{ rm -f {unfinished}; exit 8; }}\n\
          if [ \"$hash\" != {} ]; then rm -f {unfinished}; echo \"$hash\"; exit 7; fi\n\
-         mkdir -p {folder} && mv -f {unfinished} {folder}/edgedyno-agent",
+         mkdir -p {folder} && mv -f {unfinished} {folder}/edgedyno-agent || exit 6\n{note}true",
         agent.sha256
     );
     let answer = shell.run(&script).await?;
@@ -409,20 +452,7 @@ pub async fn remove(
     own: &Own,
 ) -> Result<Removed, DeployError> {
     debug_assert!(is_plain_path(base), "{base}");
-    let environment = exported(&route.environment());
-    let test = own.test();
-    let script = format!(
-        "{environment}{test}gone() {{ [ -e \"$1\" ] || [ -L \"$1\" ] || return 0; rm -rf \"$1\" && echo \"deleted $1\"; }}\n\
-         root=/etc/systemd/system/{UNIT_NAME}\n\
-         own=\"${{XDG_CONFIG_HOME:-$HOME/.config}}/systemd/user/{UNIT_NAME}\"\n\
-         if [ -e \"$root\" ] && [ -w \"$root\" ]; then systemctl disable --now {UNIT_NAME} 2>/dev/null; gone \"$root\"; fi\n\
-         if [ -e \"$own\" ]; then systemctl --user disable --now {UNIT_NAME} 2>/dev/null; gone \"$own\"; fi\n\
-         state=\"${{EDGEDYNO_AGENT_STATE:-${{XDG_STATE_HOME:-$HOME/.local/state}}/edgedyno}}\"\n\
-         cache=\"${{EDGEDYNO_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/edgedyno}}\"\n\
-         for folder in \"$state\" \"$cache\"; do own \"$folder\" || gone \"$folder\"; done\n\
-         for folder in {base}/*/; do [ -f \"$folder/edgedyno-agent\" ] && gone \"${{folder%/}}\"; done\n\
-         rm -f {base}/.new-*\nrmdir {base} 2>/dev/null && echo 'deleted {base}'\ntrue"
-    );
+    let script = removal(base, &exported(&route.environment()), own);
     let answer = shell.run(&script).await?;
     let told = |word: &str| -> Vec<String> {
         let lines = answer.output.lines();
@@ -433,6 +463,30 @@ pub async fn remove(
         deleted: told("deleted "),
         kept: told("kept "),
     })
+}
+
+/// The script of [`remove`]. A daemon that was told to leave may still be about it.
+fn removal(base: &str, environment: &str, own: &Own) -> String {
+    let test = own.test();
+    format!(
+        "{environment}{test}{KEEPS}\
+         gone() {{ [ -e \"$1\" ] || [ -L \"$1\" ] || return 0; rm -rf \"$1\" && echo \"deleted $1\"; }}\n\
+         empty() {{ rmdir \"$1\" 2>/dev/null && echo \"deleted $1\"; }}\n\
+         root=/etc/systemd/system/{UNIT_NAME}\n\
+         own=\"${{XDG_CONFIG_HOME:-$HOME/.config}}/systemd/user/{UNIT_NAME}\"\n\
+         if [ -e \"$root\" ] && [ -w \"$root\" ]; then systemctl disable --now {UNIT_NAME} 2>/dev/null; gone \"$root\"; fi\n\
+         if [ -e \"$own\" ]; then systemctl --user disable --now {UNIT_NAME} 2>/dev/null; gone \"$own\"; fi\n\
+         daemon=$(cat \"$state/agent.lock\" 2>/dev/null)\n\
+         for turn in 1 2 3; do [ -n \"$daemon\" ] && kill -0 \"$daemon\" 2>/dev/null || break; sleep 1; done\n\
+         for folder in \"$state\" \"$cache\"; do own \"$folder\" || gone \"$folder\"; done\n\
+         for folder in \"${{XDG_RUNTIME_DIR:-/nowhere}}/edgedyno\" \"/dev/shm/edgedyno-$(id -u)\"; do empty \"$folder\"; done\n\
+         for folder in {base}/*/; do [ -f \"$folder/edgedyno-agent\" ] && gone \"${{folder%/}}\"; done\n\
+         made=$(cat {base}/{MADE} 2>/dev/null)\n\
+         rm -f {base}/.new-* {base}/{MADE}\n\
+         case \"$state\" in {base}/*) empty \"${{state%/*}}\"; empty \"${{cache%/*}}\";; esac\n\
+         empty {base}\n\
+         for folder in $made; do empty \"$folder\"; done\ntrue"
+    )
 }
 
 /// A file of a runtime, put where the agent looks for it.
@@ -459,7 +513,7 @@ pub async fn put_runtime_file(
     );
     if !super::shell::is_plain(&line) {
         return Err(DeployError::Ssh(SshError::new(
-            shell.destination(),
+            shell,
             Fault::Shell,
             format!("`{name}` is no name for a file on a board"),
         )));
@@ -497,6 +551,8 @@ async fn check_hash(shell: &Shell, path: &str, sha256: &str) -> Result<(), Deplo
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn route(start: Start, listen: Option<&str>) -> SshRoute {
@@ -559,6 +615,112 @@ mod tests {
             script.contains("daemon-reload"),
             "what starts next is the new one: {script}"
         );
+    }
+
+    /// A board's shell with that home, and nothing of this machine's own.
+    fn on_board(home: &Path, script: &str) -> Vec<String> {
+        let tools = home.with_extension("tools");
+        std::fs::create_dir_all(&tools).unwrap();
+        let id = tools.join("id");
+        std::fs::write(&id, "#!/bin/sh\necho 4294967294\n").unwrap();
+        std::fs::set_permissions(&id, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let output = std::process::Command::new("/bin/sh")
+            .args(["-c", script])
+            .env_clear()
+            .env("HOME", home)
+            .env("XDG_RUNTIME_DIR", home.with_extension("run"))
+            .env("PATH", format!("{}:/usr/bin:/bin", tools.display()))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// What an agent leaves on a board: build, state, cache, arenas.
+    fn bring(home: &Path, base: &Path, environment: &str) {
+        let base = base.display().to_string();
+        let before = on_board(home, &format!("{environment}{}", absent(&base)));
+        let note = note_absent(&base, &before.join("\n"));
+        on_board(
+            home,
+            &format!(
+                "{environment}{KEEPS}mkdir -p {base}/0.1.0-ab \"$state/queue\" \"$cache/runtimes\" \
+                 \"$XDG_RUNTIME_DIR/edgedyno\"\ntouch {base}/0.1.0-ab/edgedyno-agent \"$state/agent.log\"\n{note}"
+            ),
+        );
+    }
+
+    /// Takes it away again; units of this machine are none of the board's.
+    fn clear(home: &Path, base: &str, environment: &str) -> Vec<String> {
+        let script = removal(base, environment, &Own::default());
+        let units = home.with_extension("units").display().to_string();
+        on_board(home, &script.replace("/etc/systemd/system", &units))
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_board_is_left_as_it_was_found() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        std::fs::create_dir_all(home.join(".cache")).unwrap();
+        let base = home.join(".local/lib/edgedyno");
+        bring(&home, &base, "");
+        assert_eq!(names(&home), [".cache", ".local"]);
+        let at = base.display().to_string();
+        let deleted = clear(&home, &at, "");
+        assert_eq!(names(&home), [".cache"], "{deleted:#?}");
+        assert!(names(&home.with_extension("run")).is_empty());
+        let home = home.display();
+        for path in [
+            format!("{at}/0.1.0-ab"),
+            at.clone(),
+            format!("{home}/.local/state/edgedyno"),
+            format!("{home}/.cache/edgedyno"),
+            format!("{home}/.local"),
+        ] {
+            assert!(deleted.contains(&format!("deleted {path}")), "{deleted:#?}");
+        }
+    }
+
+    #[test]
+    fn folders_that_others_use_or_had_before_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        std::fs::create_dir_all(home.join(".local/lib")).unwrap();
+        let base = home.join(".local/lib/edgedyno");
+        bring(&home, &base, "");
+        std::fs::write(home.join(".local/state/of-another"), "").unwrap();
+        let at = base.display().to_string();
+        clear(&home, &at, "");
+        assert_eq!(names(&home), [".local"]);
+        assert_eq!(names(&home.join(".local")), ["lib", "state"]);
+        assert!(names(&home.join(".local/lib")).is_empty(), "it was there");
+        assert_eq!(names(&home.join(".local/state")), ["of-another"]);
+    }
+
+    #[test]
+    fn a_folder_that_holds_all_of_it_goes_with_all_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        let base = place.path().join("opt");
+        let at = base.display().to_string();
+        let keep = exported(&crate::board::known::environment(Some(&at)));
+        bring(&home, &base, &keep);
+        // As an agent that came before there was a list.
+        std::fs::remove_file(base.join(MADE)).unwrap();
+        assert_eq!(names(&base), ["0.1.0-ab", "cache", "state"]);
+        let deleted = clear(&home, &at, &keep);
+        assert!(!base.exists(), "{deleted:#?}");
+        assert!(names(&home).is_empty());
     }
 
     #[test]

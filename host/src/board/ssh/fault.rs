@@ -3,12 +3,13 @@
 
 use std::io;
 
-use super::Destination;
+use super::Shell;
+use super::shell::{is_plain_path, quoted};
 
 /// The link of the chain that broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// There is no ssh on this machine.
+    /// ssh, or what is named instead of it, cannot be started on this machine.
     NoProgram,
     /// The host's name has no address.
     Name,
@@ -35,11 +36,12 @@ pub enum Fault {
 #[derive(Debug, thiserror::Error)]
 #[error("{what}{}", said_after(said))]
 pub struct SshError {
-    pub destination: Box<Destination>,
     pub fault: Fault,
     what: String,
     /// The last words on its standard error.
     pub said: String,
+    /// What mends it, in commands that go the same way.
+    remedy: Box<str>,
 }
 
 fn said_after(said: &str) -> String {
@@ -55,9 +57,29 @@ const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
 impl SshError {
-    pub fn new(destination: &Destination, fault: Fault, said: impl Into<String>) -> Self {
+    pub fn new(shell: &Shell, fault: Fault, said: impl Into<String>) -> Self {
+        Self::of(shell, fault, said.into(), "")
+    }
+
+    pub(super) fn start(shell: &Shell, why: &io::Error) -> Self {
+        Self::new(shell, Fault::NoProgram, why.to_string())
+    }
+
+    /// From how ssh ended and what it said.
+    pub(super) fn ended(shell: &Shell, code: Option<i32>, stderr: &str) -> Self {
+        let fault = match code {
+            Some(OWN_FAILURE) => classify(stderr),
+            Some(NOT_FOUND) => Fault::AgentMissing,
+            Some(NOT_EXECUTABLE) => Fault::AgentUnusable,
+            _ => Fault::Other,
+        };
+        Self::of(shell, fault, last_words(stderr), stderr)
+    }
+
+    fn of(shell: &Shell, fault: Fault, said: String, stderr: &str) -> Self {
+        let destination = shell.destination();
         let what = match fault {
-            Fault::NoProgram => "the program `ssh` cannot be started".into(),
+            Fault::NoProgram => format!("the program `{}` cannot be started", shell.program()),
             Fault::Name => format!("the host of {destination} is not known by name"),
             Fault::Reach => format!("no ssh answers at {destination}"),
             Fault::HostKeyUnknown => format!("the key of {destination} is not known yet"),
@@ -70,26 +92,11 @@ impl SshError {
             Fault::Other => format!("ssh to {destination} failed"),
         };
         Self {
-            destination: Box::new(destination.clone()),
             fault,
             what,
-            said: said.into(),
+            said,
+            remedy: remedy(shell, fault, stderr).into(),
         }
-    }
-
-    pub(super) fn start(destination: &Destination, why: &io::Error) -> Self {
-        Self::new(destination, Fault::NoProgram, why.to_string())
-    }
-
-    /// From how ssh ended and what it said.
-    pub(super) fn ended(destination: &Destination, code: Option<i32>, stderr: &str) -> Self {
-        let fault = match code {
-            Some(OWN_FAILURE) => classify(stderr),
-            Some(NOT_FOUND) => Fault::AgentMissing,
-            Some(NOT_EXECUTABLE) => Fault::AgentUnusable,
-            _ => Fault::Other,
-        };
-        Self::new(destination, fault, last_words(stderr))
     }
 
     /// Whether waiting may mend it.
@@ -98,44 +105,87 @@ impl SshError {
         matches!(self.fault, Fault::Reach | Fault::Slow | Fault::Other)
     }
 
-    /// What the user may do about it.
-    pub fn hint(&self) -> String {
-        let Destination { user, host, port } = &*self.destination;
-        let user = user
-            .as_ref()
-            .map(|user| format!("{user}@"))
-            .unwrap_or_default();
-        let port = port.map(|port| format!("-p {port} ")).unwrap_or_default();
-        let place = format!("{port}{user}{host}");
+    /// Whether it is sure that ssh did not come as far as the board's shell.
+    pub fn is_outside(&self) -> bool {
         match self.fault {
-            Fault::NoProgram => {
-                "install OpenSSH's client (Debian: apt install openssh-client)".into()
-            }
-            Fault::Name => "check the spelling, or name its address".into(),
-            Fault::Reach => {
-                format!("see that the board is on and that sshd runs there; try `ssh {place}`")
-            }
-            Fault::HostKeyUnknown => {
-                format!(
-                    "run `ssh {place}` once and compare the fingerprint it shows with the board's"
-                )
-            }
-            Fault::HostKeyChanged => format!(
-                "if the board was set up anew, run `ssh-keygen -R {host}` and `ssh {place}`; otherwise \
-                 something else answers in its place"
-            ),
-            Fault::Authentication => {
-                format!(
-                    "no password is asked for: run `ssh-copy-id {place}`, or start your ssh agent"
-                )
-            }
-            Fault::Shell => format!("see what `ssh {place} /bin/sh -c id` says"),
-            Fault::AgentMissing | Fault::AgentUnusable => {
-                "bring it there again with `edgedyno board update NAME`".into()
-            }
-            Fault::Slow => "try again when the board has less to do".into(),
-            Fault::Other => format!("see what `ssh {place}` says"),
+            Fault::NoProgram
+            | Fault::Name
+            | Fault::Reach
+            | Fault::HostKeyUnknown
+            | Fault::HostKeyChanged
+            | Fault::Authentication
+            | Fault::Slow => true,
+            // A relay that ended may be behind the last.
+            Fault::Shell | Fault::AgentMissing | Fault::AgentUnusable | Fault::Other => false,
         }
+    }
+
+    /// What the user may do about it, where the board has that name.
+    pub fn hint(&self, board: &str) -> String {
+        match self.fault {
+            Fault::AgentMissing | Fault::AgentUnusable => {
+                format!("bring it there again with `edgedyno board update {board}`")
+            }
+            _ => self.remedy.to_string(),
+        }
+    }
+}
+
+/// What mends a fault that lies before the agent. Commands name the program that was run: another one may
+/// have other settings, keys and known hosts.
+fn remedy(shell: &Shell, fault: Fault, stderr: &str) -> String {
+    let ssh = shell.typed();
+    match fault {
+        Fault::NoProgram if shell.is_usual() => {
+            "install OpenSSH's client (Debian: apt install openssh-client)".into()
+        }
+        Fault::NoProgram => {
+            "EDGEDYNO_SSH names it: see that it is there, or unset the variable for `ssh`".into()
+        }
+        Fault::Name => "check the spelling, or name its address".into(),
+        Fault::Reach => {
+            format!("see that the board is on and that sshd runs there; try `{ssh}`")
+        }
+        Fault::HostKeyUnknown => {
+            format!("run `{ssh}` once and compare the fingerprint it shows with the board's")
+        }
+        Fault::HostKeyChanged => format!(
+            "if the board was set up anew, run `{}` and `{ssh}`; otherwise something else answers in its place",
+            forget_key(shell, stderr)
+        ),
+        Fault::Authentication if shell.is_usual() => format!(
+            "no password is asked for: run `ssh-copy-id {}`, or start your ssh agent",
+            shell.place()
+        ),
+        // ssh-copy-id goes its own way.
+        Fault::Authentication => format!(
+            "no password is asked for: put your public key into ~/.ssh/authorized_keys there, or start your \
+             ssh agent, until `{ssh}` asks nothing"
+        ),
+        Fault::Shell => format!("see what `{ssh} /bin/sh -c id` says"),
+        Fault::AgentMissing | Fault::AgentUnusable => String::new(),
+        Fault::Slow => "try again when the board has less to do".into(),
+        Fault::Other => format!("see what `{ssh}` says"),
+    }
+}
+
+/// The command that forgets a host's key, in the file that ssh found it in.
+fn forget_key(shell: &Shell, stderr: &str) -> String {
+    let destination = shell.destination();
+    let host = match destination.port {
+        Some(port) if port != 22 => quoted(&format!("[{}]:{port}", destination.host)),
+        _ => quoted(&destination.host),
+    };
+    // `Offending ED25519 key in /home/u/.ssh/known_hosts:3`
+    let mut lines = stderr.lines().map(str::trim);
+    let file = lines.find_map(|line| {
+        let (_, place) = line.strip_prefix("Offending ")?.split_once(" key in ")?;
+        let (file, _) = place.rsplit_once(':')?;
+        is_plain_path(file).then_some(file)
+    });
+    match file {
+        Some(file) => format!("ssh-keygen -f {file} -R {host}"),
+        None => format!("ssh-keygen -R {host}"),
     }
 }
 
@@ -188,8 +238,12 @@ pub(super) fn last_words(stderr: &str) -> String {
 mod tests {
     use super::*;
 
+    fn shell(program: &str, place: &str) -> Shell {
+        Shell::by(program, place.parse().unwrap())
+    }
+
     fn ended(code: i32, stderr: &str) -> SshError {
-        SshError::ended(&"ssh://u@h:2222".parse().unwrap(), Some(code), stderr)
+        SshError::ended(&shell("ssh", "ssh://u@h:2222"), Some(code), stderr)
     }
 
     /// What OpenSSH 9.2 says.
@@ -251,14 +305,77 @@ mod tests {
                 .ends_with("u@h: Permission denied (publickey)."),
             "{error}"
         );
-        assert!(
-            error.hint().contains("ssh-copy-id -p 2222 u@h"),
-            "{}",
-            error.hint()
-        );
+        let hint = error.hint("x5");
+        assert!(hint.contains("`ssh-copy-id -p 2222 u@h`"), "{hint}");
         assert!(!error.is_away());
         for of_boot in ["Connection refused", ""] {
             assert!(ended(255, of_boot).is_away(), "{of_boot}");
         }
+    }
+
+    const ALL: [Fault; 11] = [
+        Fault::NoProgram,
+        Fault::Name,
+        Fault::Reach,
+        Fault::HostKeyUnknown,
+        Fault::HostKeyChanged,
+        Fault::Authentication,
+        Fault::Shell,
+        Fault::AgentMissing,
+        Fault::AgentUnusable,
+        Fault::Slow,
+        Fault::Other,
+    ];
+
+    #[test]
+    fn hints_name_the_program_that_is_run_and_no_other() {
+        for program in ["/opt/lab/ssh -F lab.config", "dbclient"] {
+            let shell = shell(program, "ssh://u@bench:2222");
+            for fault in ALL {
+                let error = SshError::new(&shell, fault, "");
+                let hint = error.hint("x5");
+                let own = format!("`{program} -p 2222 u@bench");
+                assert!(!hint.contains("`ssh "), "{fault:?}: {hint}");
+                assert!(!hint.contains("ssh-copy-id"), "{fault:?}: {hint}");
+                let goes_there = matches!(
+                    fault,
+                    Fault::Reach
+                        | Fault::HostKeyUnknown
+                        | Fault::HostKeyChanged
+                        | Fault::Authentication
+                        | Fault::Shell
+                        | Fault::Other
+                );
+                assert_eq!(hint.contains(&own), goes_there, "{fault:?}: {hint}");
+            }
+            let missing = SshError::new(&shell, Fault::NoProgram, "");
+            assert!(missing.to_string().contains(program), "{missing}");
+            assert!(missing.hint("x5").contains("EDGEDYNO_SSH"));
+        }
+        let usual = SshError::new(&shell("", "ssh://bench"), Fault::Reach, "");
+        assert!(usual.hint("x5").ends_with("try `ssh bench`"));
+    }
+
+    #[test]
+    fn a_missing_agent_is_brought_again_to_the_board_of_that_name() {
+        for fault in [Fault::AgentMissing, Fault::AgentUnusable] {
+            let hint = SshError::new(&shell("ssh", "ssh://h"), fault, "").hint("x5");
+            assert!(hint.contains("`edgedyno board update x5`"), "{hint}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_forgotten_where_ssh_found_it() {
+        let said = |line: &str| {
+            format!("@  WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!  @\r\n{line}\r\n")
+        };
+        let hint = |line: &str| ended(255, &said(line)).hint("x5");
+        let found = hint("Offending ED25519 key in /home/u/lab hosts:3");
+        assert!(found.contains("`ssh-keygen -R '[h]:2222'`"), "{found}");
+        let found = hint("Offending ED25519 key in /home/u/.ssh/lab:3");
+        let whole = "`ssh-keygen -f /home/u/.ssh/lab -R '[h]:2222'` and `ssh -p 2222 u@h`";
+        assert!(found.contains(whole), "{found}");
+        let usual = SshError::new(&shell("ssh", "ssh://h:22"), Fault::HostKeyChanged, "");
+        assert!(usual.hint("x5").contains("`ssh-keygen -R h`"));
     }
 }

@@ -27,8 +27,9 @@ say home "$HOME"
 say time "$(date +%s)"
 say systemd "$([ -d /run/systemd/system ] && echo yes || echo no)"
 look() {
-  base=$1; state=ok
+  base=$1; state=ok; there=$1
   umask 077
+  while [ -n "$there" ] && ! [ -e "$there" ]; do there=${there%/*}; done
   mkdir -p "$base" 2>/dev/null
   if ! [ -d "$base" ] || ! [ -w "$base" ] || ! [ -O "$base" ]; then state=unwritable
   else
@@ -44,7 +45,8 @@ look() {
   for program in "$base"/*/edgedyno-agent; do
     [ -f "$program" ] && say installed "$program"
   done
-  rmdir "$base" 2>/dev/null
+  made=$base
+  while [ "$made" != "$there" ] && { ! [ -e "$made" ] || rmdir "$made" 2>/dev/null; }; do made=${made%/*}; done
   true
 }
 "#;
@@ -86,6 +88,17 @@ pub enum Libc {
     Glibc(u16, u16),
     Musl,
     Unknown(String),
+}
+
+impl Libc {
+    /// As people call it; none when it is not known.
+    pub fn name(&self) -> Option<String> {
+        match self {
+            Self::Glibc(major, minor) => Some(format!("glibc {major}.{minor}")),
+            Self::Musl => Some("musl".into()),
+            Self::Unknown(_) => None,
+        }
+    }
 }
 
 /// A folder that might hold an agent.
@@ -153,7 +166,7 @@ impl Probe {
         let answer = shell.run(&script).await?;
         Self::parse(&answer.output).ok_or_else(|| {
             let said = format!("it answered {:.120}", answer.output);
-            SshError::new(shell.destination(), Fault::Shell, said)
+            SshError::new(shell, Fault::Shell, said)
         })
     }
 
@@ -353,7 +366,11 @@ mod tests {
     #[test]
     fn the_script_runs_here_and_every_answer_is_understood() {
         let home = tempfile::tempdir().unwrap();
-        let script = format!("{SCRIPT}\nlook \"$HOME/lib\"\nlook /proc/edgedyno\n");
+        let kept = home.path().join("kept");
+        std::fs::create_dir(&kept).unwrap();
+        let script = format!(
+            "{SCRIPT}\nlook \"$HOME/.local/lib/edgedyno\"\nlook /proc/edgedyno\nlook \"$HOME/kept\"\n"
+        );
         for shell in ["/bin/sh", "/bin/bash"] {
             let output = std::process::Command::new(shell)
                 .args(["-c", &script])
@@ -367,10 +384,9 @@ mod tests {
             assert_eq!(probe.folders[0].state, FolderState::Usable);
             assert!(probe.folders[0].free.is_some());
             assert_eq!(probe.folders[1].state, FolderState::Unwritable);
-            assert!(
-                !home.path().join("lib").exists(),
-                "it leaves nothing behind"
-            );
+            assert!(kept.is_dir(), "it was there before");
+            let left = std::fs::read_dir(home.path()).unwrap().count();
+            assert_eq!(left, 1, "it leaves nothing behind");
             assert!(
                 output.stderr.is_empty(),
                 "{}",

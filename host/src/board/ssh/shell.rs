@@ -20,6 +20,8 @@ use super::fault::{Fault, SshError};
 /// Program and first words, separated by spaces, instead of `ssh`.
 pub const SSH_VARIABLE: &str = "EDGEDYNO_SSH";
 
+const USUAL: &str = "ssh";
+
 /// Everything of ours that a session needs and a configuration might turn round. Host keys are left to the
 /// user's settings; nothing is asked, so that no command waits for somebody who is not there.
 const OPTIONS: [&str; 9] = [
@@ -63,10 +65,17 @@ pub struct Answer {
 
 impl Shell {
     pub fn new(destination: Destination) -> Self {
-        let words = std::env::var(SSH_VARIABLE).unwrap_or_default();
+        Self::by(
+            &std::env::var(SSH_VARIABLE).unwrap_or_default(),
+            destination,
+        )
+    }
+
+    /// By the program and first words that are named; `ssh` where none is.
+    pub(super) fn by(words: &str, destination: Destination) -> Self {
         let mut program: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
         if program.is_empty() {
-            program.push("ssh".into());
+            program.push(USUAL.into());
         }
         Self {
             destination,
@@ -76,6 +85,38 @@ impl Shell {
 
     pub fn destination(&self) -> &Destination {
         &self.destination
+    }
+
+    /// The program and its first words, as they are typed.
+    pub fn program(&self) -> String {
+        let words = self
+            .program
+            .iter()
+            .map(|word| quoted(&word.to_string_lossy()));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether it is the system's own ssh with nothing more.
+    pub fn is_usual(&self) -> bool {
+        self.program == [USUAL]
+    }
+
+    /// The destination as it is typed behind ssh.
+    pub fn place(&self) -> String {
+        let Destination { user, host, port } = &self.destination;
+        let host = match user {
+            Some(user) => quoted(&format!("{user}@{host}")),
+            None => quoted(host),
+        };
+        match port {
+            Some(port) => format!("-p {port} {host}"),
+            None => host,
+        }
+    }
+
+    /// What a user types to go the same way.
+    pub fn typed(&self) -> String {
+        format!("{} {}", self.program(), self.place())
     }
 
     fn ssh(&self) -> Command {
@@ -109,7 +150,7 @@ impl Shell {
 
     pub(super) fn start(&self, line: &str) -> Result<Child, SshError> {
         let started = self.command(line).spawn();
-        started.map_err(|why| SshError::start(&self.destination, &why))
+        started.map_err(|why| SshError::start(self, &why))
     }
 
     /// What ssh itself makes of the destination: `hostname`, `port`, `proxyjump` and so on.
@@ -123,7 +164,7 @@ impl Shell {
             .args(["--", &self.destination.host])
             .stdin(Stdio::null());
         let output = command.output().await;
-        let output = output.map_err(|why| SshError::start(&self.destination, &why))?;
+        let output = output.map_err(|why| SshError::start(self, &why))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
         Ok(pairs
@@ -134,7 +175,7 @@ impl Shell {
     /// Runs a script of any number of lines. Whatever it reads, it reads nothing.
     pub async fn run(&self, script: &str) -> Result<Answer, SshError> {
         let ran = timeout(SCRIPT_LIMIT, self.run_unlimited(script)).await;
-        ran.unwrap_or_else(|_| Err(SshError::new(&self.destination, Fault::Slow, "")))
+        ran.unwrap_or_else(|_| Err(SshError::new(self, Fault::Slow, "")))
     }
 
     async fn run_unlimited(&self, script: &str) -> Result<Answer, SshError> {
@@ -170,11 +211,11 @@ impl Shell {
     }
 
     fn no_answer(&self, status: Option<ExitStatus>, stderr: &str) -> SshError {
-        let error = SshError::ended(&self.destination, status.and_then(|s| s.code()), stderr);
+        let error = SshError::ended(self, status.and_then(|s| s.code()), stderr);
         match error.fault {
             Fault::AgentMissing | Fault::AgentUnusable | Fault::Other => {
                 let said = error.said;
-                SshError::new(&self.destination, Fault::Shell, said)
+                SshError::new(self, Fault::Shell, said)
             }
             _ => error,
         }
@@ -189,11 +230,7 @@ impl Shell {
         tell: &mut dyn FnMut(u64),
     ) -> Result<Answer, SshError> {
         let failed = |why: std::io::Error| {
-            SshError::new(
-                &self.destination,
-                Fault::Other,
-                format!("{}: {why}", file.display()),
-            )
+            SshError::new(self, Fault::Other, format!("{}: {why}", file.display()))
         };
         debug_assert!(is_plain(line), "{line}");
         let mut child = self.start(&format!("exec /bin/sh -c '{line}'"))?;
@@ -221,7 +258,7 @@ impl Shell {
         match status.and_then(|status| status.code()) {
             None | Some(255) => {
                 let code = status.and_then(|status| status.code());
-                Err(SshError::ended(&self.destination, code, &stderr))
+                Err(SshError::ended(self, code, &stderr))
             }
             Some(code) => Ok(Answer {
                 output,
@@ -242,6 +279,15 @@ pub fn is_plain(text: &str) -> bool {
 pub fn is_plain_path(path: &str) -> bool {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "/._-+@,=:".contains(c);
     path.starts_with('/') && path.chars().all(is_known)
+}
+
+/// A word as a shell of this machine reads it back.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,=:%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// A word that no login prints by chance.
@@ -318,6 +364,17 @@ mod tests {
         ] {
             assert!(!is_plain_path(path), "{path}");
         }
+    }
+
+    #[test]
+    fn what_is_typed_goes_the_way_that_is_gone() {
+        let typed = |words: &str, place: &str| Shell::by(words, place.parse().unwrap()).typed();
+        assert_eq!(typed("", "ssh://bench"), "ssh bench");
+        assert_eq!(typed(" ssh -F  lab ", "ssh://u@h:7"), "ssh -F lab -p 7 u@h");
+        assert_eq!(typed("ssh", "ssh://[fe80::1%eth0]"), "ssh fe80::1%eth0");
+        assert_eq!(typed("ssh", "ssh://LAB\\u@h"), "ssh 'LAB\\u@h'");
+        assert_eq!(typed("ssh -oX=$Y", "ssh://h"), "ssh '-oX=$Y' h");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
     }
 
     #[test]

@@ -89,7 +89,10 @@ pub(super) fn add(args: &AddArgs, settings: &Settings, json: bool) -> CommandRes
     if boards.get(&name).is_some() && !args.force {
         return Err(
             CommandError::usage(format!("there is a board `{name}` already"))
-                .hint("choose another name with --name, replace it with --force, or bring it a newer agent with `board update`"),
+                .hint(format!(
+                    "choose another name with --name, replace it with --force, or bring it a newer agent with \
+                     `edgedyno board update {name}`"
+                )),
         );
     }
     let start = match (args.service, args.listen) {
@@ -112,7 +115,7 @@ pub(super) fn add(args: &AddArgs, settings: &Settings, json: bool) -> CommandRes
     let ready = block_on(async {
         let mut tell = |step| steps.tell(&step);
         let added = setup::add(&name, destination, &wishes, &identity, &mut tell).await;
-        added.map_err(|why| failed(&format!("board {name} cannot be added"), why))
+        added.map_err(|why| failed(&name, &format!("board {name} cannot be added"), why))
     })?;
     steps.end();
     boards.add(&name, ready.board.clone())?;
@@ -141,7 +144,7 @@ pub(super) fn update(args: &UpdateArgs, settings: &Settings, json: bool) -> Comm
     let mut ready = block_on(async {
         let mut tell = |step| steps.tell(&step);
         let updated = setup::update(name, route, args.agent.as_deref(), &identity, &mut tell).await;
-        updated.map_err(|why| failed(&format!("board {name} cannot be updated"), why))
+        updated.map_err(|why| failed(name, &format!("board {name} cannot be updated"), why))
     })?;
     steps.end();
     // A board that was paired by hand stays so.
@@ -173,14 +176,14 @@ fn show(name: &str, ready: &Ready, json: bool) -> CommandResult {
 }
 
 /// What a command ends with when a board could not be set up.
-pub(in crate::cmd) fn failed(what: &str, why: SetupError) -> CommandError {
+pub(in crate::cmd) fn failed(board: &str, what: &str, why: SetupError) -> CommandError {
     let exit = match &why {
         SetupError::Agent(_) | SetupError::Wish { .. } => Exit::USAGE,
         SetupError::Connect(why) if why.is_incompatible() => Exit::INCOMPATIBLE,
         SetupError::Temporary(_) => Exit::UNEXPECTED,
         _ => Exit::BOARD,
     };
-    let hint = why.hint();
+    let hint = why.hint(board);
     let hint = Some(hint).filter(|hint| !hint.is_empty());
     CommandError::new(exit, what).because(why).hint_if(hint)
 }

@@ -60,6 +60,8 @@ pub(super) fn run(args: &RemoveArgs, settings: &Settings, json: bool) -> Command
 }
 
 enum Refusal {
+    /// ssh did not come to the board's shell.
+    Unreached(SshError),
     Setup(SetupError),
     /// It measures, or keeps what somebody may want.
     Busy(DaemonStatus),
@@ -90,10 +92,26 @@ impl From<DeployError> for Refusal {
 }
 
 impl Refusal {
+    /// Why there was no answer to the first word.
+    fn of_greeting(why: ConnectError) -> Self {
+        match why {
+            ConnectError::Ssh(why) if why.is_outside() => Self::Unreached(why),
+            why => why.into(),
+        }
+    }
+
     fn told(self, name: &str) -> CommandError {
         let what = format!("board {name} is not cleared");
         match self {
-            Self::Setup(why) => failed(&what, why),
+            Self::Unreached(why) => {
+                let what = format!("board {name} cannot be reached, so nothing on it was cleared");
+                let error = failed(name, &what, why.into());
+                let hint = error.hint.clone().unwrap_or_default();
+                error.hint(format!(
+                    "{hint}; `edgedyno board forget {name}` only takes it off the list"
+                ))
+            }
+            Self::Setup(why) => failed(name, &what, why),
             Self::Busy(status) => {
                 let running = if status.running {
                     "a repeat is running; "
@@ -133,10 +151,47 @@ async fn clear(name: &str, route: &SshRoute, force: bool) -> Result<Removed, Ref
             fault: Fault::AgentMissing | Fault::AgentUnusable,
             ..
         })) => {}
-        Err(why) => return Err(why.into()),
+        Err(why) => return Err(Refusal::of_greeting(why)),
     }
     let Some(base) = route.base() else {
         return Ok(Removed::default());
     };
     Ok(deploy::remove(&shell, base, route, &Own::read()).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(fault: Fault, said: &str) -> CommandError {
+        let shell = Shell::new("ssh://u@h:2222".parse().unwrap());
+        Refusal::of_greeting(SshError::new(&shell, fault, said).into()).told("x5")
+    }
+
+    /// Whatever ends the way before the board's shell, no agent was started.
+    #[test]
+    fn a_board_that_is_not_reached_is_not_said_to_have_an_agent() {
+        for fault in [
+            Fault::NoProgram,
+            Fault::Name,
+            Fault::Reach,
+            Fault::HostKeyUnknown,
+            Fault::HostKeyChanged,
+            Fault::Authentication,
+            Fault::Slow,
+        ] {
+            let error = told(fault, "Connection refused");
+            assert_eq!(error.exit, Exit::BOARD);
+            let what = "board x5 cannot be reached, so nothing on it was cleared";
+            assert_eq!(error.what, what, "{fault:?}");
+            let cause = &error.causes[0];
+            assert!(cause.ends_with(": Connection refused"), "{cause}");
+            assert!(!cause.contains("agent"), "{fault:?}: {cause}");
+            let hint = error.hint.unwrap();
+            assert!(hint.ends_with("`edgedyno board forget x5` only takes it off the list"));
+        }
+        for fault in [Fault::Shell, Fault::Other] {
+            assert_eq!(told(fault, "").what, "board x5 is not cleared");
+        }
+    }
 }

@@ -245,14 +245,14 @@ pub(in crate::cmd) async fn choose(
     wish: Option<&RuntimeWish>,
     inquiry: &mut Inquiry,
 ) -> Result<Chosen, CommandError> {
-    let chosen = backend::choose_backend(device, named, wish)?;
+    let chosen = backend::choose_backend(device, named, wish, board)?;
     let probed = match wish {
         Some(RuntimeWish::File(path)) if !chosen.built_in => {
             Some(inquiry.probe(&chosen.name, path).await?)
         }
         _ => None,
     };
-    let runtime = backend::choose_runtime(chosen, wish, probed.as_ref())?;
+    let runtime = backend::choose_runtime(chosen, wish, probed.as_ref(), board)?;
     Ok(Chosen {
         backend: chosen.name.clone(),
         simulated: chosen.simulated,

@@ -42,7 +42,7 @@ pub(super) fn install(board: &str, spec: &Spec, args: &InstallArgs, json: bool) 
     let cannot = format!("{spec} cannot be installed on board {board}");
     let probe = block_on(async {
         let probe = Probe::take(&Shell::new(route.destination.clone()), route.base()).await;
-        probe.map_err(|why| failed(&cannot, why.into()))
+        probe.map_err(|why| failed(board, &cannot, why.into()))
     })?;
     let glibc = match probe.libc {
         Libc::Glibc(2, minor) => Some(minor),
@@ -55,7 +55,7 @@ pub(super) fn install(board: &str, spec: &Spec, args: &InstallArgs, json: bool) 
     };
     let (path, device) = block_on(async {
         let path = send(&installer.cache, &installed, route).await;
-        let path = path.map_err(|why| failed(&cannot, why))?;
+        let path = path.map_err(|why| failed(board, &cannot, why))?;
         let reached = AnyBoard::of(board, known, &settings)?;
         let device = Inquiry::open(&reached).await?.device().await?;
         Ok((path, device))
@@ -67,7 +67,7 @@ pub(super) fn install(board: &str, spec: &Spec, args: &InstallArgs, json: bool) 
     };
     match json {
         true => print::json(&documents::installed(&installed, is_new, &verdict)),
-        false => print::result(ui::runtime::installed(&installed, is_new, &verdict)),
+        false => print::result(ui::runtime::installed(&installed, is_new, &verdict, board)),
     }
     match &verdict {
         Verdict::Usable { .. } => Ok(Exit::GOOD),

@@ -197,7 +197,7 @@ fn a_library_for_another_machine_is_refused() {
     assert!(
         error
             .to_string()
-            .ends_with("is built for aarch64, this machine is x86_64"),
+            .ends_with("is built for aarch64, x86_64 is needed"),
         "{error}"
     );
 }
