@@ -437,6 +437,30 @@ fn a_cancelled_repeat_keeps_its_trials_and_the_queue_forgets_the_run() {
     assert_eq!(host.ask(Request::Queue), Ok(Reply::Queue(vec![])));
 }
 
+/// A store can lose the board to one that gives it back at once; who takes it next robs nobody.
+#[test]
+fn whoever_takes_a_free_board_finds_no_orders_of_others() {
+    let daemon = Daemon::start(&["serve"]);
+    let mut first = daemon.connect();
+    let mut long = order(0, &[("latency_us", "1000")]);
+    long.rules.measure.duration = Nanos::from_secs(60);
+    let running = long.key.clone();
+    first.submit(vec![long, order(1, &[]), order(2, &[])]);
+    wait_for_window(&mut first);
+    assert_eq!(first.ask(Request::GiveLease), Ok(Reply::Done));
+    let mut second = Host::raw(&daemon.socket());
+    second.hello(&Hello::new(BuildId("test".into()), StoreId([8; 16])));
+    assert!(second.take_lease(false).is_own);
+    // What runs is measured to its end.
+    match first.ask(Request::Queue) {
+        Ok(Reply::Queue(entries)) => {
+            let keys: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
+            assert_eq!(keys, [running]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn only_one_daemon_serves_a_state_folder() {
     let daemon = Daemon::start(&["serve"]);

@@ -106,7 +106,10 @@ fn a_load_begins_after_the_cold_trials_settles_and_ends_with_the_window() {
         let is_never = thp.unwrap_or_default().contains("[never]");
         assert!(huge.0 <= 8 << 20 && (huge.0 == 0 || !is_never), "{huge:?}");
     } else {
-        assert!(fs::metadata("/proc/self/smaps").is_err(), "the kernel tells");
+        assert!(
+            fs::metadata("/proc/self/smaps").is_err(),
+            "the kernel tells"
+        );
     }
 
     let columns = segment.columns();

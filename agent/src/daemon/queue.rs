@@ -1,5 +1,6 @@
 //! Orders on disk: one file each, in the order they came, until their repeat is sealed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -114,14 +115,19 @@ impl Queue {
             .try_for_each(|number| self.remove(number))
     }
 
-    /// Takes all orders of a store off, but for one that runs.
-    pub fn remove_store(&mut self, store: StoreId, running: Option<u64>) -> io::Result<()> {
-        let of_store = |entry: &&Queued| entry.store == store && Some(entry.number) != running;
-        let numbers = self.entries.iter().filter(of_store).map(|e| e.number);
-        let numbers: Vec<u64> = numbers.collect();
-        numbers
-            .into_iter()
-            .try_for_each(|number| self.remove(number))
+    /// Takes the orders of all other stores off, but for one that runs; returns whose they were.
+    pub fn keep_only(
+        &mut self,
+        store: StoreId,
+        running: Option<u64>,
+    ) -> io::Result<BTreeSet<StoreId>> {
+        let of_others = |entry: &&Queued| entry.store != store && Some(entry.number) != running;
+        let others = self.entries.iter().filter(of_others);
+        let others: Vec<(u64, StoreId)> = others.map(|e| (e.number, e.store)).collect();
+        for (number, _) in &others {
+            self.remove(*number)?;
+        }
+        Ok(others.into_iter().map(|(_, store)| store).collect())
     }
 
     fn path(&self, number: u64) -> PathBuf {

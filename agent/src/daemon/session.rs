@@ -324,7 +324,7 @@ impl Session {
         }
     }
 
-    /// Makes this session's store the one that orders, and drops the orders of who was robbed of it.
+    /// Makes this session's store the one that orders, and drops the orders of all others.
     fn take_lease(&mut self, store: StoreId, steal: bool, name: &str) -> Result<Reply, Failure> {
         if steal {
             self.may(Role::Admin)?;
@@ -345,13 +345,18 @@ impl Session {
             Taken::Held { epoch } => self.epoch = Some(epoch),
             Taken::New { epoch, from } => {
                 self.epoch = Some(epoch);
+                // Also those of a store that lost it to one which has given it back since: a repeat that ran
+                // then may have found no room, and wait.
+                let running = daemon.running.borrow().as_ref().map(|r| r.number);
+                let dropped = daemon.queue.borrow_mut().keep_only(store, running);
+                let mut robbed = dropped.map_err(|why| lease_storage(&why))?;
                 if let Some(from) = from {
                     tracing::warn!("{name} took the board from {}", from.name);
-                    let running = daemon.running.borrow().as_ref().map(|r| r.number);
-                    let dropped = daemon.queue.borrow_mut().remove_store(from.store, running);
-                    dropped.map_err(|why| lease_storage(&why))?;
+                    robbed.insert(from.store);
+                }
+                for store in robbed {
                     let to = name.to_owned();
-                    daemon.tell(from.store, News::Event(Event::LeaseLost { to }));
+                    daemon.tell(store, News::Event(Event::LeaseLost { to }));
                 }
             }
             Taken::Busy(_) => {}
