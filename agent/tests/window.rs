@@ -176,9 +176,15 @@ fn the_window_makes_no_system_call() {
     let calls_told = calls_told(&segment);
     let mut window = calls_between(&calls, begins(Stage::Measure), ends);
     if calls_told.kernel.is_some() {
-        // The worker's own count: it reads the counter before the first trial and after the last.
-        let own = [window.remove(0), window.pop().unwrap()];
-        assert!(own.iter().all(|call| call.starts_with("read(")), "{own:?}");
+        // The worker's own count: it reads the counter before the first trial and after the last, and lets
+        // it go. A debug build of the standard library looks at a descriptor before it closes it.
+        assert!(window.remove(0).starts_with("read("));
+        let last = window.iter().rposition(|call| call.starts_with("read("));
+        let own = window.split_off(last.unwrap());
+        for call in &own[1..] {
+            let is_closing = call.starts_with("fcntl(") || call.starts_with("close(");
+            assert!(is_closing, "{own:?}");
+        }
     }
     if !window.is_empty() && window.iter().all(|call| call.starts_with("clock_gettime(")) {
         skip("the clock is not in the vDSO here");

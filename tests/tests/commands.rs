@@ -353,8 +353,8 @@ fn what_cannot_be_installed_says_why_and_leaves_nothing() {
         ),
         (
             &["onnxruntime", "--from", text_of(&other)],
-            "aarch64",
             "is needed",
+            "that processor",
         ),
         (
             &["onnxruntime==1.2.3", "--from", text_of(&library)],

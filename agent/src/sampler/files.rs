@@ -82,6 +82,12 @@ impl Counting for Counter {
 pub trait Numbers: Send {
     /// Calls for each name that is a number. Allocates nothing.
     fn each(&mut self, take: &mut dyn FnMut(u32)) -> io::Result<()>;
+
+    /// Its links: two and one for each folder in it, where its file system counts them; none where that is
+    /// not known. Much cheaper than a list.
+    fn links(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// An open file.
@@ -166,6 +172,10 @@ impl Numbers for Folder {
                 take(number);
             }
         })
+    }
+
+    fn links(&self) -> Option<u64> {
+        Self::links(self).ok()
     }
 }
 

@@ -91,7 +91,12 @@ impl Sampler for Pressure {
                 .iter()
                 .map(|(_, _, line)| (Place::Named(line, b"total="), MICRO));
             let source = Fields::new(board, path, 512, places.collect());
-            Found::new(Tier::Fast, specs.collect(), source)
+            // Totals miss nothing, however seldom they are read; a CPU is short for moments only.
+            let tier = match *path == "proc/pressure/cpu" {
+                true => Tier::Normal,
+                false => Tier::Slow,
+            };
+            Found::new(tier, specs.collect(), source)
         });
         found.collect()
     }

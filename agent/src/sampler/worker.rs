@@ -234,6 +234,10 @@ impl Threads {
     fn scan(&mut self) -> Result<(), Fault> {
         let (files, task, threads) = (&self.files, &self.task, &mut self.threads);
         let numbers = self.numbers.as_mut().map_err(|fault| *fault)?;
+        // One that ended and one that began look alike by their count: the first shows when it is read.
+        if numbers.links() == Some(2 + alive(threads)) {
+            return Ok(());
+        }
         let listed = numbers.each(&mut |number| {
             let place = threads.binary_search_by_key(&number, |thread| thread.number);
             let Some(place) = place.err().filter(|_| threads.len() < MOST_THREADS) else {
@@ -278,12 +282,30 @@ impl Source for Threads {
     fn read(&mut self, out: &mut Readings<'_>) {
         let sums = out.timed(|| {
             self.scan()?;
-            self.sums()
+            let before = alive(&self.threads);
+            let sums = self.sums();
+            if alive(&self.threads) == before {
+                return sums;
+            }
+            self.scan()?;
+            // Where none is left, why the last one could not be read is the reason.
+            match alive(&self.threads) {
+                0 => sums,
+                _ => self.sums(),
+            }
         });
         for slot in 0..SCHEDSTAT.len() {
             out.put(slot, sums.map(|sums| sums[slot]));
         }
     }
+}
+
+/// Threads that could be read when they were read last.
+fn alive(threads: &[Thread]) -> u64 {
+    threads
+        .iter()
+        .filter(|thread| thread.file.is_some())
+        .count() as u64
 }
 
 /// CPU time, time waiting, times put on a CPU (Documentation/scheduler/sched-stats).

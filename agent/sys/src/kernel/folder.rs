@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -54,6 +55,22 @@ impl Folder {
             take(name.to_bytes());
         }
     }
+
+    /// How many names it has among folders, as far as its file system counts: two and one for each folder in
+    /// it; of `/proc/PID/task` two and one for each thread (`proc_task_getattr` in the kernel's fs/proc/base.c).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn links(&self) -> io::Result<u64> {
+        // SAFETY: the DIR is open for as long as `self` lives, and so is its descriptor.
+        let place = unsafe { BorrowedFd::borrow_raw(libc::dirfd(self.0.as_ptr())) };
+        let found = nix::sys::stat::fstat(place)?;
+        #[expect(
+            clippy::useless_conversion,
+            reason = "the field's width differs between targets"
+        )]
+        Ok(u64::from(found.st_nlink))
+    }
 }
 
 impl Drop for Folder {
@@ -66,6 +83,21 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_a_process_are_counted_without_a_list() {
+        let folder = Folder::open(Path::new("/proc/self/task")).unwrap();
+        let mut listed = Folder::open(Path::new("/proc/self/task")).unwrap();
+        // Other tests begin and end threads meanwhile.
+        let is_alike = (0..100).any(|_| {
+            let mut count = 0;
+            listed
+                .each(|name| count += u64::from(!name.starts_with(b".")))
+                .unwrap();
+            folder.links().unwrap() == 2 + count
+        });
+        assert!(is_alike);
+    }
 
     #[test]
     fn a_folder_is_listed_as_it_is_now() {
