@@ -62,8 +62,10 @@ impl Folder {
     /// # Errors
     /// What the kernel says.
     pub fn links(&self) -> io::Result<u64> {
-        // SAFETY: the DIR is open for as long as `self` lives, and so is its descriptor.
-        let place = unsafe { BorrowedFd::borrow_raw(libc::dirfd(self.0.as_ptr())) };
+        // SAFETY: the DIR is open for as long as `self` lives.
+        let number = unsafe { libc::dirfd(self.0.as_ptr()) };
+        // SAFETY: the descriptor of an open DIR is open, and it is borrowed for less than `self` lives.
+        let place = unsafe { BorrowedFd::borrow_raw(number) };
         let found = nix::sys::stat::fstat(place)?;
         #[expect(
             clippy::useless_conversion,
