@@ -463,22 +463,26 @@ fn memory_sensitivity(chapter: &Chapter) -> Option<String> {
     let moving =
         points.filter(|point| point.valid && point.achieved_bps.is_some_and(|bps| bps > 0.0));
     let over = moving.filter_map(|point| {
-        let ratio = point
-            .over_spin
-            .get(METRICS[0])
-            .or(point.slowdown.get(METRICS[0]))?;
-        Some((point, ratio))
+        let over_spin = point.over_spin.get(METRICS[0]);
+        let ratio = over_spin.or(point.slowdown.get(METRICS[0]))?;
+        Some((point, ratio, over_spin.is_some()))
     });
-    let (point, ratio) = over.max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))?;
+    let (point, ratio, is_over_spin) = over.max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))?;
     let gbps = units::figure(point.achieved_bps? / 1e9);
-    let is_shown = ratio.ci95.is_some_and(|(low, _)| low > 1.0);
-    let words = match is_shown {
-        true => format!(
-            "memory traffic of others slows it: p50 × {} beside {gbps} GB/s, busy CPUs taken off",
-            units::figure(ratio.ratio)
-        ),
-        false => format!("memory traffic of others was not shown to slow it, up to {gbps} GB/s"),
+    let against = match is_over_spin {
+        true => "beyond what busy CPUs do",
+        false => "against the idle board",
     };
+    let measured = match ratio.ci95 {
+        Some((low, high)) => format!("p50 × {:.3}, {low:.3} … {high:.3}", ratio.ratio),
+        None => format!("p50 × {:.3}", ratio.ratio),
+    };
+    let slows = match ratio.ci95.is_some_and(|(low, _)| low > 1.0) {
+        true => "slows",
+        false => "was not shown to slow",
+    };
+    let words =
+        format!("memory traffic of others {slows} it {against}: {measured} beside {gbps} GB/s");
     Some(format!("<a href=\"#loads\">{}</a>", escape(&words)))
 }
 

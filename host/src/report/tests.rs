@@ -1,5 +1,7 @@
 //! A report of stored runs: whole, self-contained, and with what a reader looks for first in its place.
 
+use std::collections::BTreeMap;
+
 use edgedyno_shared::case::{Case, Condition};
 
 use super::*;
@@ -8,6 +10,7 @@ use crate::compare::matching;
 use crate::compare::metric;
 use crate::compare::report::{Ask, Comparison, Named};
 use crate::compare::sessions::Sessions;
+use crate::contention::curve::Ratio;
 use crate::contention::limit::Limit;
 use crate::contention::testing::measure;
 use crate::findings::{Finding, Level};
@@ -357,6 +360,35 @@ fn no_limit_has_no_line() {
     let page = page("r1", &[experiment(serde_json::json!({}))], None);
     assert!(page.contains("Under load"));
     assert!(!page.contains("Limit asked for") && !page.contains("asked: p99"));
+}
+
+/// Traffic that slows a model against the idle board may do no more than a busy CPU does: which of the two is
+/// told, with the figures that it is told by.
+#[test]
+fn what_traffic_does_is_told_against_busy_cpus_where_those_were_measured() {
+    let p50 = |ratio, low, high| {
+        let ratio = Ratio {
+            ratio,
+            ci95: Some((low, high)),
+            rounds: 4,
+        };
+        BTreeMap::from([("latency_p50_ms".to_owned(), ratio)])
+    };
+    let told = |over_spin| {
+        let mut chapter = experiment(serde_json::json!({}));
+        let point = &mut chapter.loads[0].experiment.points[0];
+        point.valid = true;
+        point.achieved_bps = Some(17.17e9);
+        point.slowdown = p50(1.145, 1.075, 1.218);
+        point.over_spin = over_spin;
+        at_a_glance(&page("a", &[chapter], None))
+    };
+    let beside_spin = told(p50(1.157, 0.99, 1.35));
+    let words = "was not shown to slow it beyond what busy CPUs do: p50 × 1.157, 0.990 … 1.350 beside 17.17 GB/s";
+    assert!(beside_spin.contains(words), "{beside_spin}");
+    let alone = told(BTreeMap::new());
+    let words = "slows it against the idle board: p50 × 1.145, 1.075 … 1.218 beside 17.17 GB/s";
+    assert!(alone.contains(words), "{alone}");
 }
 
 #[test]
