@@ -40,8 +40,11 @@ fn command_line(process: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::Deadline;
 
     #[test]
     fn who_works_in_a_folder_or_knows_its_name_is_found() {
@@ -56,12 +59,19 @@ mod tests {
             .env("A", folder.path())
             .spawn()
             .unwrap();
-        let found: Vec<i32> = living_in(folder.path())
-            .iter()
-            .map(|(pid, _)| pid.as_raw())
-            .collect();
+        // What a new program knows is there a moment after it has begun.
+        let children = [inside.id(), knowing.id()].map(u32::cast_signed);
+        let both_are_found = || {
+            let found = living_in(folder.path()).into_iter();
+            let found: Vec<i32> = found.map(|(pid, _)| pid.as_raw()).collect();
+            children
+                .iter()
+                .all(|child| found.contains(child))
+                .then_some(())
+        };
+        let found = Deadline::after(Duration::from_secs(10)).poll(both_are_found);
+        assert_eq!(found, Some(()));
         for child in [&mut inside, &mut knowing] {
-            assert!(found.contains(&child.id().cast_signed()), "{found:?}");
             child.kill().unwrap();
             child.wait().unwrap();
         }
