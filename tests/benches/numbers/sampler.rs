@@ -1,5 +1,7 @@
 //! `sampler`: what watching the board costs, by its own count and by what it does to p50.
 
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -12,38 +14,69 @@ use crate::measured::{run, sandbox};
 
 pub(crate) fn measure(effort: Effort) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    for (mode, most) in [("normal", 0.5), ("fast", 1.0)] {
-        let seconds = effort.choose("5s", "60s");
-        let words = [
-            "no.model",
-            "--backend",
-            "fake",
-            "--warmup",
-            "2",
-            "--repeat",
-            effort.choose("2", "3"),
-            "--duration",
-            seconds,
-            "--telemetry",
-            mode,
-        ];
-        let view = run(&sandbox(), &words)?.view;
-        let costs: Vec<f64> = view.counting().filter_map(cost_percent).collect();
-        figures.push(Figure {
-            name: "sampler",
-            what: format!(
-                "CPU of the threads that watch, by their own count over {seconds}, {mode}"
-            ),
-            unit: "% of a core",
-            control: neighbours(&costs),
-            samples: costs,
-            goal: Goal::AtMost(most),
-            beside: Vec::new(),
-        });
+    for (mode, most, step_ms) in [("normal", 0.5, 100), ("fast", 1.0, 10)] {
+        figures.push(cost(effort, mode, most, Duration::from_millis(step_ms))?);
     }
     figures.push(perturbation(effort)?);
     figures.push(live_view(effort)?);
     Ok(figures)
+}
+
+/// CPU time of the threads that watch in one mode. Beside it, in turn with it, what a thread costs that does
+/// nothing but read one file as often as the fastest channel of that mode is read.
+fn cost(effort: Effort, mode: &str, most: f64, step: Duration) -> Result<Figure> {
+    let seconds = effort.choose("5s", "60s");
+    let words = [
+        "no.model",
+        "--backend",
+        "fake",
+        "--warmup",
+        "2",
+        "--repeat",
+        "1",
+        "--duration",
+        seconds,
+        "--telemetry",
+        mode,
+    ];
+    let sandbox = sandbox();
+    let (mut costs, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..effort.choose(2, 4) {
+        bare.push(one_file(step, Duration::from_secs(effort.choose(2, 15)))?);
+        let view = run(&sandbox, &words)?.view;
+        costs.extend(view.counting().filter_map(cost_percent));
+    }
+    Ok(Figure {
+        name: "sampler",
+        what: format!(
+            "CPU of the threads that watch, by their own count over {seconds}, {mode}"
+        ),
+        unit: "% of a core",
+        control: neighbours(&costs),
+        samples: costs,
+        goal: Goal::AtMost(most),
+        beside: vec![Beside::new(
+            format!("/proc/stat alone, read every {} ms", step.as_millis()),
+            "% of a core",
+            bare,
+        )],
+    })
+}
+
+/// CPU time of this thread while it reads one open file in steps, in hundredths of a core.
+fn one_file(step: Duration, span: Duration) -> Result<f64> {
+    let file = std::fs::File::open("/proc/stat")?;
+    let mut bytes = [0; 4096];
+    let (spent, began) = (own_cpu_time_ns()?, Deadline::after(span));
+    while !began.is_over() {
+        std::thread::sleep(step);
+        file.read_at(&mut bytes, 0)?;
+    }
+    Ok((own_cpu_time_ns()? - spent) as f64 / began.elapsed().as_nanos() as f64 * 100.0)
+}
+
+fn own_cpu_time_ns() -> Result<u64> {
+    first_figure(Path::new("/proc/thread-self/schedstat"))
 }
 
 /// CPU time of the whole agent while `top` looks at it once a second, in hundredths of a core.
@@ -81,11 +114,16 @@ fn live_view(effort: Effort) -> Result<Figure> {
 fn cpu_time_ns(process: i32) -> Result<u64> {
     let mut sum = 0;
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
-        let text = std::fs::read_to_string(thread.path().join("schedstat"))?;
-        let first = text.split_whitespace().next().context("a first figure")?;
-        sum += first.parse::<u64>()?;
+        sum += first_figure(&thread.path().join("schedstat"))?;
     }
     Ok(sum)
+}
+
+/// What stands first in a `schedstat`: nanoseconds on a CPU.
+fn first_figure(file: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(file)?;
+    let first = text.split_whitespace().next().context("a first figure")?;
+    Ok(first.parse()?)
 }
 
 /// Growth of the threads' own CPU time over the window, in hundredths of a core.
