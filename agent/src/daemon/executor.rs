@@ -225,6 +225,8 @@ async fn measure(
             Ok(jobs) => jobs,
             Err(failure) => return at_spawn(failure),
         };
+    // Whoever looks on sees the repeat from here on: no second watch cools down, idles or runs beside it.
+    daemon.live.yield_board().await;
     let cooled = cool_down::wait(daemon, queued, &cancel).await;
     let idle = around::before(daemon, queued, &cancel).await;
     if *cancel.borrow() == Cancel::Kill {

@@ -30,6 +30,8 @@ const SECOND: u16 = 1 << 15;
 /// A board that is being watched.
 pub struct Sampling {
     stop: Arc<AtomicBool>,
+    /// What was seen is not asked for.
+    is_unwanted: Arc<AtomicBool>,
     threads: Vec<Reader>,
     latest: Arc<Latest>,
     folder: Option<PathBuf>,
@@ -68,6 +70,7 @@ impl Sampling {
     pub fn start(mut plan: Plan, folder: Option<PathBuf>) -> io::Result<Self> {
         let mode = plan.mode;
         let stop = Arc::new(AtomicBool::new(false));
+        let is_unwanted = Arc::new(AtomicBool::new(false));
         let latest = Arc::new(Latest::default());
         let (give, take) = mpsc::channel();
         let common = |name, place| Common {
@@ -75,6 +78,7 @@ impl Sampling {
             place,
             mode,
             stop: Arc::clone(&stop),
+            is_unwanted: Arc::clone(&is_unwanted),
             latest: Arc::clone(&latest),
             folder: folder.clone(),
         };
@@ -90,6 +94,7 @@ impl Sampling {
         })?;
         Ok(Self {
             stop,
+            is_unwanted,
             threads: vec![first, second],
             latest,
             folder,
@@ -115,6 +120,18 @@ impl Sampling {
             }
         }
         records
+    }
+
+    /// Ends it, waits until it has let go of the board, and throws away what was seen. A thread that hangs in a
+    /// driver is not waited for to its end.
+    pub async fn end(mut self) {
+        self.is_unwanted.store(true, Ordering::Release);
+        self.stop();
+        for reader in std::mem::take(&mut self.threads) {
+            if timeout(PATIENCE, reader.records).await.is_err() {
+                tracing::warn!("the {} thread does not come back from a read", reader.name);
+            }
+        }
     }
 
     fn stop(&self) {
@@ -149,6 +166,7 @@ struct Common {
     place: usize,
     mode: TelemetryMode,
     stop: Arc<AtomicBool>,
+    is_unwanted: Arc<AtomicBool>,
     latest: Arc<Latest>,
     folder: Option<PathBuf>,
 }
@@ -195,7 +213,12 @@ fn reader(
             }
         }
         watch.note_cost();
-        let records = watch.records(first);
+        let is_wanted = !common.is_unwanted.load(Ordering::Acquire);
+        let records = if is_wanted {
+            watch.records(first)
+        } else {
+            Vec::new()
+        };
         // Devices that it held are let go before anybody can begin the next watch.
         drop(watch);
         // The repeat may be gone meanwhile.
