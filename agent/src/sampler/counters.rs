@@ -3,6 +3,7 @@
 
 use std::io;
 
+use edgedyno_shared::device::Reading;
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
 use edgedyno_sys::kernel::perf::Event;
 
@@ -22,7 +23,7 @@ const TRAFFIC: Offer = Offer {
     native_period: None,
     source: "perf_event_open with /sys/bus/event_source/devices/PMU",
     rights: "perf_event_paranoid 0 or less, or CAP_PERFMON",
-    boards: "Intel (uncore_imc), AMD (amd_umc; amd_df up to Zen 3, an estimate), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr, imx9_ddr), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc), Marvell (mrvl_ddr_pmu), Arm (arm_dmc620), Ampere (ampere_mcu_pmu), Alibaba (ali_drw)",
+    boards: "Intel (uncore_imc), AMD (amd_umc from Zen 4 on; amd_df up to Zen 3, an estimate), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr, imx9_ddr), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc), Marvell (mrvl_ddr_pmu), Arm (arm_dmc620), Ampere (ampere_mcu_pmu), Alibaba (ali_drw)",
     meaning: "Bytes that the memory controller read for everybody on the board: CPUs, accelerators and devices. `write_bytes` beside it, or `bytes` where both are counted in one.",
 };
 
@@ -120,6 +121,14 @@ fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
         fidelity: row.fidelity,
         ..offer
     };
+    let folder = format!("{SOURCES}/{source}");
+    if !row
+        .events
+        .iter()
+        .any(|(name, ..)| terms(board, &folder, name).is_some())
+    {
+        return vec![nameless(&offer, begin, source, row)];
+    }
     let found = ways.into_iter().filter_map(|(way, what)| {
         let of_way = row.events.iter().filter(|(_, of, _)| *of == way);
         let (names, counters): (Vec<&str>, Vec<Vec<_>>) = of_way
@@ -132,6 +141,18 @@ fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
         Some(Found::new(Tier::Normal, vec![spec], Opened::new(counters)))
     });
     found.collect()
+}
+
+/// A source that is known by its name and lists none of the events that it is known for.
+fn nameless(offer: &Offer, begin: &str, source: &str, row: &Controller) -> Found {
+    let names: Vec<&str> = row.events.iter().map(|(name, ..)| *name).collect();
+    let channel = format!("{begin}.{}.read_bytes", plain(source));
+    let spec = offer.spec(channel, format!("perf {source}"));
+    let why = format!(
+        "/{SOURCES}/{source}/events has none of {}: another kernel or chip names them otherwise",
+        names.join(", ")
+    );
+    Found::Missing(spec, Reading::Absent(why))
 }
 
 /// Counters of one event, running, one on each CPU that its source asks for; none where it has no such
@@ -524,6 +545,43 @@ mod tests {
         assert_eq!(read, Some(Ok(2 * 0x010f * 16)));
         let written = read_of(&tree, "ddr.imx9_ddr0.write_bytes");
         assert_eq!(written, Some(Ok(2 * (0x0312 - 0x0211) * 32)));
+    }
+
+    #[test]
+    fn a_source_that_lists_no_events_is_asked_by_the_terms_of_its_row() {
+        // As Zen 4 has it: a format for each term, and no events.
+        let file = |name: &str| format!("{SOURCES}/amd_umc_0/{name}");
+        let tree = Tree::with(&[
+            (&file("type"), "13\n"),
+            (&file("cpumask"), "0\n"),
+            (&file("format/event"), "config:0-7\n"),
+            (&file("format/rdwrmask"), "config:8-9\n"),
+        ]);
+        let read = read_of(&tree, "ddr.amd_umc_0.read_bytes");
+        assert_eq!(read, Some(Ok(2 * 0x010a * 64)));
+        let written = read_of(&tree, "ddr.amd_umc_0.write_bytes");
+        assert_eq!(written, Some(Ok(2 * 0x020a * 64)));
+    }
+
+    #[test]
+    fn every_known_source_gives_channels_or_says_that_its_events_are_missing() {
+        for prefix in controllers::prefixes() {
+            let file = |name: &str| format!("{SOURCES}/{prefix}_0/{name}");
+            let tree = Tree::with(&[
+                (&file("type"), "13\n"),
+                (&file("format/event"), "config:0-7\n"),
+                ("proc/cpuinfo", "cpu family\t: 25\nmodel\t\t: 80\n"),
+            ]);
+            let found = Counters.find(&tree.board());
+            let name = plain(&format!("{prefix}_0"));
+            let of_it = found.iter().filter(|found| match found {
+                Found::Missing(spec, why) => {
+                    spec.name.contains(&name) && why.reason().unwrap().contains(prefix)
+                }
+                Found::Source { channels, .. } => channels[0].name.contains(&name),
+            });
+            assert!(of_it.count() > 0, "{prefix} says nothing");
+        }
     }
 
     #[test]
