@@ -75,7 +75,7 @@ pub enum Quality {
     /// There is nothing to read (any more).
     Absent,
     Denied,
-    /// Another tool holds it.
+    /// Another tool holds it, or it sleeps: it may have a value later.
     Busy,
     ParseError,
 }
