@@ -469,8 +469,13 @@ what that means, and [findings](findings.md) fire where it spoilt a figure. `--t
   moved sample.
 * **Faster than the source is no better.** Where it is known how often a source changes, it is told below;
   reading a mean of one second ten times gives a staircase.
-* **The cost is bounded.** Files stay open, nothing is allocated after the first read, and the thread
-  measures its own CPU time: above 0.5 % of a core (fast: 1 %) it reads half as often, which is a finding.
+* **The cost is bounded.** Files stay open, nothing is allocated after the first read, and both threads
+  measure their own CPU time: where that is above 0.5 % of a core together (fast: 1 %), the one that takes most
+  reads half as often, which is a finding, until a minute was calm. Files that are dear to read
+  (`/proc/meminfo`, `/proc/pressure/cpu`) are read once a second, and ten times in the fast mode.
+* **What is asked costs too.** A vendor's tool or library is a process of its own. What it uses is in
+  `sensor.NAME.cpu`, and in `sampler_cpu_share` with the threads.
+* **What is read once a second is read once more at the end**, so that counters cover the whole window.
 * **Counters travel as they are** and shares are made from them afterwards, over any span. A counter that
   wraps at a known value goes on; one that falls for no known reason has no figures.
 

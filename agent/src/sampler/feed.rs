@@ -159,6 +159,14 @@ impl Feed {
         Ok(feed)
     }
 
+    /// CPU time that its program has used so far; of a thread without one, none.
+    pub(super) fn cpu(&self) -> Result<i64, Fault> {
+        const NO_PROGRAM: Fault = Fault::absent("no program tells it");
+        let child = self.child.as_ref().ok_or(NO_PROGRAM)?;
+        let spent = clock::cpu_time_of(child.id()).ok_or(ENDED)?;
+        Ok(spent.0)
+    }
+
     /// What is new since the look before; allocates nothing once `into` has room.
     pub(super) fn look<'a>(&mut self, into: &'a mut Vec<u8>) -> Look<'a> {
         let latest = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -283,6 +291,20 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 2);
         drop(feed.unwrap());
         assert_eq!(Arc::strong_count(&held), 1, "its thread goes on");
+    }
+
+    #[test]
+    fn what_a_tool_costs_is_known_while_it_runs() {
+        let mut feed = lines_of(
+            "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo one; exec sleep 60",
+            Nanos::from_secs(60),
+        );
+        assert_eq!(wait(&mut feed, piece), b"one");
+        let spent = feed.cpu().unwrap();
+        // A shell needs more than 10 ns and less than a minute for twenty thousand rounds.
+        assert!(200_000 < spent && spent < 60_000_000_000, "{spent} ns");
+        let thread = Feed::of("test_pieces", Nanos::from_secs(60), |_| Err(ENDED)).unwrap();
+        assert!(thread.cpu().is_err());
     }
 
     #[test]

@@ -15,14 +15,12 @@ use tokio::time::timeout;
 
 use super::journal;
 use super::offer::Found;
+use super::pace::{Costs, THREADS};
 use super::watch::{Plan, Watch};
 use crate::clock::{self, Clock, Monotonic};
 
 /// A read that hangs in a driver keeps its thread; the repeat goes on without what it holds.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Threads of a watch.
-pub(super) const THREADS: usize = 2;
 
 /// Channels of the second thread are numbered from here.
 const SECOND: u16 = 1 << 15;
@@ -72,6 +70,7 @@ impl Sampling {
         let stop = Arc::new(AtomicBool::new(false));
         let is_unwanted = Arc::new(AtomicBool::new(false));
         let latest = Arc::new(Latest::default());
+        let costs = Arc::new(Costs::default());
         let (give, take) = mpsc::channel();
         let common = |name, place| Common {
             name,
@@ -80,6 +79,7 @@ impl Sampling {
             stop: Arc::clone(&stop),
             is_unwanted: Arc::clone(&is_unwanted),
             latest: Arc::clone(&latest),
+            costs: Arc::clone(&costs),
             folder: folder.clone(),
         };
         let first = reader(common("sampler", 0), move || {
@@ -168,6 +168,7 @@ struct Common {
     stop: Arc<AtomicBool>,
     is_unwanted: Arc<AtomicBool>,
     latest: Arc<Latest>,
+    costs: Arc<Costs>,
     folder: Option<PathBuf>,
 }
 
@@ -187,6 +188,7 @@ fn reader(
             let _ = give.send(Vec::new());
             return;
         }
+        watch.share(Arc::clone(&common.costs), common.place);
         if let Some(folder) = &common.folder
             && let Err(why) = watch.keep_in(folder, common.place, first)
         {
@@ -212,12 +214,13 @@ fn reader(
                 }
             }
         }
-        watch.note_cost();
-        let is_wanted = !common.is_unwanted.load(Ordering::Acquire);
-        let records = if is_wanted {
-            watch.records(first)
-        } else {
-            Vec::new()
+        let records = match common.is_unwanted.load(Ordering::Acquire) {
+            true => Vec::new(),
+            false => {
+                watch.read_last();
+                watch.note_cost();
+                watch.records(first)
+            }
         };
         // Devices that it held are let go before anybody can begin the next watch.
         drop(watch);
