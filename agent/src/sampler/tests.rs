@@ -193,6 +193,46 @@ fn what_processes_cost_that_are_asked_is_told_where_it_is_more_than_all_reading_
 }
 
 #[test]
+fn a_snapshot_says_why_a_channel_has_no_value_now() {
+    struct Scripted(Vec<Result<i64, Fault>>);
+    impl Source for Scripted {
+        fn read(&mut self, out: &mut Readings<'_>) {
+            let value = out.timed(|| self.0.remove(0));
+            out.put(0, value);
+        }
+    }
+    let denied = Fault::new(Quality::Denied, "refused");
+    let busy = Fault::new(Quality::Busy, "another has it");
+    let script = vec![Ok(1), Err(busy), Err(busy), Err(denied), Ok(2), Err(busy)];
+    let specs = vec![cpu::Cpu.offers()[0].spec("test.count", "/a/file")];
+    let found = vec![Found::new(Tier::Normal, specs, Scripted(script))];
+    let clock = Turning::default();
+    let free = || Nanos::ZERO;
+    let mut watch = Watch::new("s", found, TelemetryMode::Normal, clock.clone(), free);
+    let mut kept = watch.snapshot(0);
+    let mut seen = vec![(kept[0].value, kept[0].missing().cloned())];
+    for _ in 0..5 {
+        clock.by(Nanos::from_millis(100));
+        watch.read_due();
+        watch.refresh(&mut kept);
+        // A new snapshot and one that is kept up to date say the same.
+        assert_eq!(kept[0], watch.snapshot(0)[0]);
+        seen.push((kept[0].value, kept[0].missing().cloned()));
+    }
+    let busy = Some(Reading::Busy("/a/file: another has it".into()));
+    let denied = Some(Reading::Denied("/a/file: refused".into()));
+    let expected = [
+        (Some(1), None),
+        (None, busy.clone()),
+        (None, busy.clone()),
+        (None, denied),
+        (Some(2), None),
+        (None, busy),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
 fn channels_are_numbered_from_where_they_are_told() {
     let found = vec![rising(Tier::Once), rising(Tier::Normal)];
     let watch = Watch::new(

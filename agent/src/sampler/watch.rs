@@ -114,6 +114,8 @@ pub struct Watch<C> {
     journal: Option<Journal>,
     /// A channel got its name since that was asked last.
     has_new_names: bool,
+    /// Why each channel had no value at the latest refresh.
+    told: Vec<Option<Fault>>,
 }
 
 impl<C: Clock> Watch<C> {
@@ -140,6 +142,7 @@ impl<C: Clock> Watch<C> {
             own: 0,
             journal: None,
             has_new_names: false,
+            told: Vec::new(),
             clock,
         };
         for found in found {
@@ -405,20 +408,29 @@ impl<C: Clock> Watch<C> {
         let all = self.numbered(first).zip(self.series.channels());
         let now = all.filter(|(channel, _)| is_named(channel));
         let now = now.map(|(channel, known)| ChannelNow {
-            channel,
             at: known.last.map(|(at, _)| at),
             value: known.last.and_then(|(_, reading)| reading.ok()),
+            fault: fault_of(known.last).map(|fault| fault.reading(&channel.source)),
+            channel,
         });
         now.collect()
     }
 
-    /// Brings a snapshot of this watch up to date. Allocates nothing.
-    pub fn refresh(&self, snapshot: &mut [ChannelNow]) {
+    /// Brings a snapshot of this watch up to date. Allocates only where a channel has another reason than before
+    /// to have no value.
+    pub fn refresh(&mut self, snapshot: &mut [ChannelNow]) {
+        self.told.resize(self.channels.len(), None);
         let all = self.channels.iter().zip(self.series.channels());
-        let named = all.filter(|(channel, _)| is_named(channel));
-        for (now, (_, known)) in snapshot.iter_mut().zip(named) {
+        let all = all.zip(&mut self.told);
+        let named = all.filter(|((channel, _), _)| is_named(channel));
+        for (now, ((channel, known), told)) in snapshot.iter_mut().zip(named) {
             now.at = known.last.map(|(at, _)| at);
             now.value = known.last.and_then(|(_, reading)| reading.ok());
+            let fault = fault_of(known.last);
+            if fault != *told || fault.is_some() != now.fault.is_some() {
+                now.fault = fault.map(|fault| fault.reading(&channel.source));
+                *told = fault;
+            }
         }
     }
 
@@ -429,6 +441,11 @@ impl<C: Clock> Watch<C> {
 }
 
 const NOT_PUT: Fault = Fault::absent("nothing came yet");
+
+/// Why the newest read gave nothing.
+fn fault_of(last: Option<(Nanos, Result<i64, Fault>)>) -> Option<Fault> {
+    last.and_then(|(_, reading)| reading.err())
+}
 
 fn read(
     clock: &dyn Clock,
