@@ -217,6 +217,42 @@ fn every_board_gives_what_it_should_at_each_moment() {
 }
 
 #[test]
+fn a_worker_on_big_and_little_cores_is_counted_on_both() {
+    let text = fs::read_to_string(folder().join("rk3588.tree")).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    parse(&text)[0].unpack(root.path());
+    let counted = [("8/11", 300), ("9/11", 4000), ("8/8", 100), ("9/8", 5000)];
+    for (event, count) in counted {
+        let path = root.path().join("counted").join(event);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{count}\n")).unwrap();
+    }
+    let mut plan = Plan {
+        mode: TelemetryMode::Fast,
+        files: Arc::new(Closed {
+            root: Root(root.path().into()),
+            errors: BTreeMap::new(),
+        }),
+        worker: Some(42),
+        exec: None,
+        extra: Vec::new(),
+    };
+    let found = plan.find();
+    let watch = Watch::new("s", found, plan.mode, Turning::default(), || Nanos::ZERO);
+    let of = |name: &str| {
+        let found = watch.latest().find(|(channel, _)| channel.name == name);
+        found
+            .unwrap()
+            .1
+            .unwrap()
+            .map_err(|fault| fault.quality.name())
+    };
+    assert_eq!(of("worker.cycles"), Ok(4300));
+    assert_eq!(of("worker.instructions"), Ok(5100));
+    assert_eq!(of("worker.cache_misses"), Err("absent"), "no counter of it");
+}
+
+#[test]
 fn every_board_says_where_it_is_from() {
     for (name, text) in trees() {
         let head: Vec<&str> = text
