@@ -111,6 +111,7 @@ impl Sampler for Counters {
             .iter()
             .flat_map(|(source, row)| of_controller(board, source, row))
             .collect();
+        found.extend(nameless(board, &known));
         if !known.iter().any(|(_, row)| row.sees == Sees::Whole) {
             found
                 .push(TRAFFIC.absent(format!("/{SOURCES} has no memory controller that is known")));
@@ -139,22 +140,7 @@ fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
         (Way::Write, "write_bytes"),
         (Way::Both, "bytes"),
     ];
-    let (begin, offer) = match row.sees {
-        Sees::Whole => ("ddr", TRAFFIC),
-        Sees::Part => ("port", PART),
-    };
-    let offer = Offer {
-        fidelity: row.fidelity,
-        ..offer
-    };
-    let folder = format!("{SOURCES}/{source}");
-    if !row
-        .events
-        .iter()
-        .any(|(name, ..)| terms(board, &folder, name).is_some())
-    {
-        return vec![nameless(&offer, begin, source, row)];
-    }
+    let (begin, offer) = channel_of(row);
     let found = ways.into_iter().filter_map(|(way, what)| {
         let of_way = row.events.iter().filter(|(_, of, _)| *of == way);
         let (names, counters): (Vec<&str>, Vec<Vec<_>>) = of_way
@@ -169,16 +155,41 @@ fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
     found.collect()
 }
 
-/// A source that is known by its name and lists none of the events that it is known for.
-fn nameless(offer: &Offer, begin: &str, source: &str, row: &Controller) -> Found {
-    let names: Vec<&str> = row.events.iter().map(|(name, ..)| *name).collect();
-    let channel = format!("{begin}.{}.read_bytes", plain(source));
-    let spec = offer.spec(channel, format!("perf {source}"));
-    let why = format!(
-        "/{SOURCES}/{source}/events has none of {}: another kernel or chip names them otherwise",
-        names.join(", ")
-    );
-    Found::Missing(spec, Reading::Absent(why))
+/// Rows of which this board has sources, and none of them lists an event that is known: a channel each, with that
+/// reason. Sources of other things may share the beginning of a name with those of memory, and are left out.
+fn nameless(board: &Board, known: &[(String, &'static Controller)]) -> Vec<Found> {
+    let lists = |(source, row): &(String, &Controller)| {
+        let folder = format!("{SOURCES}/{source}");
+        let mut names = row.events.iter();
+        names.any(|(name, ..)| terms(board, &folder, name).is_some())
+    };
+    let firsts = known.iter().enumerate().filter(|(at, (_, row))| {
+        let is_same = |one: &&(String, &Controller)| std::ptr::eq(*row, one.1);
+        let before = known[..*at].iter().any(|one| is_same(&one));
+        !before && !known.iter().filter(is_same).any(lists)
+    });
+    let told = firsts.map(|(_, (source, row))| {
+        let (begin, offer) = channel_of(row);
+        let names: Vec<&str> = row.events.iter().map(|(name, ..)| *name).collect();
+        let channel = format!("{begin}.{}.read_bytes", plain(source));
+        let spec = offer.spec(channel, format!("perf {source}"));
+        let why = format!(
+            "/{SOURCES}/{source}/events has none of {}: another kernel or chip names them otherwise",
+            names.join(", ")
+        );
+        Found::Missing(spec, Reading::Absent(why))
+    });
+    told.collect()
+}
+
+/// How the names of a source's channels begin, and what they are.
+fn channel_of(row: &Controller) -> (&'static str, Offer) {
+    let (begin, offer) = match row.sees {
+        Sees::Whole => ("ddr", TRAFFIC),
+        Sees::Part => ("port", PART),
+    };
+    let fidelity = row.fidelity;
+    (begin, Offer { fidelity, ..offer })
 }
 
 /// Counters of one event, running, one on each CPU that its source asks for; none where it has no such
@@ -682,6 +693,27 @@ mod tests {
         assert_eq!(read, Some(Ok(2 * 0x010a * 64)));
         let written = read_of(&tree, "ddr.amd_umc_0.write_bytes");
         assert_eq!(written, Some(Ok(2 * 0x020a * 64)));
+    }
+
+    #[test]
+    fn a_cache_of_a_chip_whose_memory_is_counted_is_not_missed() {
+        let file = |name: &str| format!("{SOURCES}/{name}");
+        let tree = Tree::with(&[
+            (&file("hisi_sccl1_ddrc0/type"), "9\n"),
+            (&file("hisi_sccl1_ddrc0/format/event"), "config:0-7\n"),
+            (&file("hisi_sccl1_ddrc0/events/flux_rd"), "event=0x01\n"),
+            (&file("hisi_sccl1_l3c0/type"), "10\n"),
+            (&file("hisi_sccl1_l3c0/events/rd_cpipe"), "event=0x00\n"),
+        ]);
+        let found = Counters.find(&tree.board());
+        let names: Vec<&str> = found
+            .iter()
+            .map(|found| match found {
+                Found::Missing(spec, _) => spec.name.as_str(),
+                Found::Source { channels, .. } => channels[0].name.as_str(),
+            })
+            .collect();
+        assert_eq!(names, ["ddr.hisi_sccl1_ddrc0.read_bytes"]);
     }
 
     #[test]
