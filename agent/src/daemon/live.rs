@@ -78,7 +78,7 @@ pub async fn watched(daemon: &Rc<Daemon>) -> Watched {
     let running = daemon.running.borrow().as_ref().map(|r| r.key.clone());
     let until = Instant::now() + FIRST;
     let channels = loop {
-        let channels = now(daemon, running.is_some());
+        let channels = now(daemon);
         if !channels.is_empty() || Instant::now() >= until {
             break channels;
         }
@@ -87,12 +87,13 @@ pub async fn watched(daemon: &Rc<Daemon>) -> Watched {
     Watched { running, channels }
 }
 
-fn now(daemon: &Rc<Daemon>, is_measuring: bool) -> Vec<ChannelNow> {
+fn now(daemon: &Rc<Daemon>) -> Vec<ChannelNow> {
     let live = &daemon.live;
     if let Some(latest) = &*live.repeat.borrow() {
         return latest.channels();
     }
-    if is_measuring {
+    // A repeat that began since has the board.
+    if daemon.running.borrow().is_some() {
         return Vec::new();
     }
     live.asked.set(Some(Instant::now()));

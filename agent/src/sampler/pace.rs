@@ -30,7 +30,7 @@ const fn budget_ppm(mode: TelemetryMode) -> i64 {
 
 /// What each thread of a watch cost lately, in parts in a million of a core.
 #[derive(Debug, Default)]
-pub struct Costs([AtomicI64; THREADS]);
+pub(super) struct Costs([AtomicI64; THREADS]);
 
 impl Costs {
     /// Tells what the thread at that place costs; gives what all cost.

@@ -168,8 +168,6 @@ fn what_is_read_seldom_is_read_once_more_at_the_end_if_it_is_there_still() {
 
 #[test]
 fn what_processes_cost_that_are_asked_is_told_where_it_is_more_than_all_reading_may() {
-    let clock = Turning::default();
-    let offer = &cpu::Cpu.offers()[0];
     // A millisecond each tenth of a second is 1 % of a core.
     struct Dear(i64);
     impl Source for Dear {
@@ -179,6 +177,8 @@ fn what_processes_cost_that_are_asked_is_told_where_it_is_more_than_all_reading_
             out.put(0, Ok(value));
         }
     }
+    let clock = Turning::default();
+    let offer = &cpu::Cpu.offers()[0];
     let specs = vec![offer.spec("sensor.tool.cpu", "nowhere")];
     let found = vec![Found::new(Tier::Normal, specs, Dear(0))];
     let free = || Nanos::ZERO;
