@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use edgedyno_shared::clocks::ClockReading;
 use edgedyno_shared::units::Nanos;
 use nix::time::ClockId;
+use nix::unistd::Pid;
 
 /// Reads a steady clock; the timed loop knows no other source of time.
 pub trait Clock {
@@ -62,6 +63,13 @@ pub fn thread_cpu_time() -> Nanos {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of another process so far, all its threads: exact, and a system call, not a file. None when there is
+/// no such process.
+pub fn cpu_time_of(process: u32) -> Option<Nanos> {
+    let process = i32::try_from(process).ok().filter(|number| *number > 0)?;
+    read_if_there(ClockId::pid_cpu_clock_id(Pid::from_raw(process)).ok()?)
+}
+
 /// Nanoseconds since 1970 by this machine's own wall clock.
 pub fn wall_unix_ns() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "this is the clock of the crate")]
@@ -90,5 +98,15 @@ mod tests {
         assert!(reading.raw.unwrap() > Nanos::ZERO);
         let apart = reading.realtime.unwrap().0 - wall_unix_ns();
         assert!(apart.abs() < Nanos::from_secs(5).0, "{apart}");
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_process_is_its_own() {
+        let before = process_cpu_time();
+        let by_number = cpu_time_of(std::process::id()).unwrap();
+        assert!(before <= by_number && by_number <= process_cpu_time());
+        // No process has the highest number, and none is a number that the call would mean itself by.
+        assert_eq!(cpu_time_of(i32::MAX as u32), None);
+        assert_eq!((cpu_time_of(0), cpu_time_of(u32::MAX)), (None, None));
     }
 }

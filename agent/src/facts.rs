@@ -50,8 +50,15 @@ impl Kernel {
             self.line_fact("smt_active", "sys/devices/system/cpu/smt/active"),
             fact("steal_ticks", self.steal()),
         ];
-        facts.extend(self.policies());
+        facts.extend(self.clocks());
         facts.extend(self.temperatures());
+        facts
+    }
+
+    /// Governors and clocks: those of the environment that holding clocks changes.
+    pub fn clocks(&self) -> Vec<Fact> {
+        let mut facts = self.policies();
+        facts.extend(self.devices());
         facts
     }
 
@@ -115,6 +122,8 @@ impl Kernel {
                     &format!("{folder}/{name}/{file}"),
                 ));
             }
+            facts.push(self.policy_cpus(folder, &name));
+            facts.extend(self.base_frequency(folder, &name));
         }
         if facts.is_empty() {
             let reason = format!("/{folder} has no policies: this kernel does not show CPU clocks");
@@ -122,6 +131,49 @@ impl Kernel {
             facts.push(fact("clock_khz", Reading::Absent(reason)));
         }
         facts
+    }
+
+    /// CPUs whose clock a policy sets, those that are off too: `0-3,5`.
+    fn policy_cpus(&self, folder: &str, policy: &str) -> Fact {
+        let path = format!("{folder}/{policy}/related_cpus");
+        let value = match self.line(&path) {
+            Err(why) => unreadable(&path, &why),
+            Ok(line) => match parse_list(&line.replace(' ', ",")) {
+                Some(cpus) if !cpus.is_empty() => Reading::Ok(ranges(&cpus)),
+                _ => Reading::ParseError(format!("/{path} is no list of CPUs")),
+            },
+        };
+        fact(&format!("policy_cpus.{policy}"), value)
+    }
+
+    /// The clock that a processor keeps up without its boost, in Hz, where its driver tells it (intel_pstate).
+    fn base_frequency(&self, folder: &str, policy: &str) -> Option<Fact> {
+        let path = format!("{folder}/{policy}/base_frequency");
+        let value = match self.line(&path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return None,
+            Err(why) => unreadable(&path, &why),
+            // The file is in kHz.
+            Ok(line) => match line
+                .parse::<u64>()
+                .ok()
+                .and_then(|khz| khz.checked_mul(1000))
+            {
+                Some(hertz) => Reading::Ok(hertz.to_string()),
+                None => Reading::ParseError(format!("/{path} is no clock: {line}")),
+            },
+        };
+        Some(fact(&format!("base_frequency.{policy}"), value))
+    }
+
+    /// Governors of what is no CPU: memory, GPU, NPU.
+    fn devices(&self) -> Vec<Fact> {
+        let folder = "sys/class/devfreq";
+        let devices = self.entries(folder, "").into_iter();
+        let governors = devices.map(|device| {
+            let path = format!("{folder}/{device}/governor");
+            self.line_fact(&format!("governor.devfreq.{device}"), &path)
+        });
+        governors.collect()
     }
 
     fn temperatures(&self) -> Vec<Fact> {
@@ -267,6 +319,22 @@ pub fn parse_list(text: &str) -> Option<Vec<u16>> {
     Some(out)
 }
 
+/// `0-3,5`.
+pub(crate) fn ranges(cpus: &[u16]) -> String {
+    let mut parts: Vec<(u16, u16)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let text = |(first, last): &(u16, u16)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,6 +396,31 @@ mod tests {
         assert_eq!(value(&facts, "memory_available_bytes"), &ok("4096"));
         let online: Vec<Option<bool>> = kernel.cpus().iter().map(|c| c.online).collect();
         assert_eq!(online, [Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn policies_say_which_cpus_they_are_for_and_devices_what_governs_them() {
+        let policy = |file: &str| format!("sys/devices/system/cpu/cpufreq/policy4/{file}");
+        let (_folder, kernel) = tree(&[
+            (&policy("related_cpus"), "4 5 7\n"),
+            (&policy("base_frequency"), "2400000\n"),
+            ("sys/devices/system/cpu/cpufreq/policy0/related_cpus", "x\n"),
+            ("sys/class/devfreq/dmc/governor", "dmc_ondemand\n"),
+            ("sys/class/devfreq/fb000000.gpu/cur_freq", "1\n"),
+        ]);
+        let facts = kernel.environment();
+        let ok = |text: &str| Reading::Ok(text.into());
+        assert_eq!(value(&facts, "policy_cpus.policy4"), &ok("4-5,7"));
+        assert_eq!(value(&facts, "policy_cpus.policy0").state(), "parse_error");
+        assert_eq!(value(&facts, "base_frequency.policy4"), &ok("2400000000"));
+        let without = |fact: &&Fact| fact.name == "base_frequency.policy0";
+        assert!(
+            !facts.iter().any(|fact| without(&fact)),
+            "most drivers have none"
+        );
+        assert_eq!(value(&facts, "governor.devfreq.dmc"), &ok("dmc_ondemand"));
+        let gpu = value(&facts, "governor.devfreq.fb000000.gpu");
+        assert_eq!(gpu.state(), "absent");
     }
 
     #[test]

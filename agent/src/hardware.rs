@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use edgedyno_shared::device::{Fact, Reading};
 
 use crate::dram;
+use crate::facts::ranges;
 
 /// Part numbers of Arm's MIDR_EL1 by implementer, as in util-linux, sys-utils/lscpu-arm.c.
 const PARTS: &[(&str, &str, &str)] = &[
@@ -190,22 +191,6 @@ fn kind(fields: &BTreeMap<&str, &str>) -> Option<String> {
         .iter()
         .find_map(|field| fields.get(field));
     named.map(|name| (*name).to_owned())
-}
-
-/// `0-3,5`.
-fn ranges(cpus: &[u16]) -> String {
-    let mut parts: Vec<(u16, u16)> = Vec::new();
-    for &cpu in cpus {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => parts.push((cpu, cpu)),
-        }
-    }
-    let text = |(first, last): &(u16, u16)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 fn engines(root: &Path) -> Reading {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use edgedyno_shared::device::{DeviceInfo, Fact};
+use edgedyno_shared::device::{DeviceInfo, Fact, Reading};
 use edgedyno_shared::ids::RunId;
 use edgedyno_shared::telemetry::{ChannelKind, Quality};
 use edgedyno_shared::wire::request::LeaseState;
@@ -201,8 +201,8 @@ pub fn top(board: &str, seen: &Seen) -> Value {
             "name": now.channel.name,
             "unit": now.channel.unit,
             "source": now.channel.source,
-            "state": now.channel.probe.state(),
-            "reason": now.channel.probe.reason(),
+            "state": now.missing().map_or("ok", Reading::state),
+            "reason": now.missing().and_then(Reading::reason),
             "value": now.value,
             "per_second": last.filter(|_| is_counter),
         })

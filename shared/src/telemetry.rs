@@ -56,6 +56,19 @@ pub struct ChannelNow {
     pub at: Option<Nanos>,
     /// None when that read gave no value.
     pub value: Option<i64>,
+    /// Why that read gave no value; none where it gave one, or where there was none.
+    pub fault: Option<Reading>,
+}
+
+impl ChannelNow {
+    /// Why there is no value now; none where there is one, or where nothing came yet.
+    pub fn missing(&self) -> Option<&Reading> {
+        if self.value.is_some() {
+            return None;
+        }
+        let probe = Some(&self.channel.probe).filter(|probe| probe.value().is_none());
+        self.fault.as_ref().or(probe)
+    }
 }
 
 /// Sent by the agent in answer to `Watch`: the board as it is.
@@ -75,7 +88,7 @@ pub enum Quality {
     /// There is nothing to read (any more).
     Absent,
     Denied,
-    /// Another tool holds it.
+    /// Another tool holds it, or it sleeps: it may have a value later.
     Busy,
     ParseError,
 }
@@ -106,6 +119,18 @@ impl Quality {
             Self::Denied => "denied",
             Self::Busy => "busy",
             Self::ParseError => "parse_error",
+        }
+    }
+
+    /// What a reading's state is as the quality of a sample.
+    pub fn of(reading: &Reading) -> Self {
+        match reading {
+            Reading::Ok(_) => Self::Ok,
+            Reading::Stale(_) => Self::Stale,
+            Reading::Absent(_) => Self::Absent,
+            Reading::Denied(_) => Self::Denied,
+            Reading::Busy(_) => Self::Busy,
+            Reading::ParseError(_) => Self::ParseError,
         }
     }
 
@@ -155,4 +180,18 @@ pub struct Samples {
     pub value: Vec<i64>,
     /// Codes of [`Quality`].
     pub quality: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quality_and_the_state_of_a_reading_are_one() {
+        for quality in Quality::ALL {
+            let reading = quality.reading("why".into());
+            assert_eq!(reading.state(), quality.name());
+            assert_eq!(Quality::of(&reading), quality);
+        }
+    }
 }

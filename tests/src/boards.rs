@@ -42,7 +42,7 @@ impl Board {
                     let value = line.splitn(3, ' ').nth(2).unwrap_or_default();
                     board.expected.push(((*name).into(), value.into()));
                 }
-                ["!!", ..] => panic!("only files can be put in an agent's way: {line}"),
+                ["!!" | "!>", ..] => panic!("only files can be put in an agent's way: {line}"),
                 _ => {
                     let (_, _, text) = board.files.last_mut().expect("a file has a path first");
                     text.push_str(line);

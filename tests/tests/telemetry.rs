@@ -211,6 +211,56 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
 }
 
 #[test]
+fn the_idle_board_is_watched_under_the_clocks_of_its_worker() {
+    let mut sandbox = Sandbox::new();
+    let file = |name: &str| format!("{POLICY}/{name}");
+    let root = board(
+        &sandbox,
+        &[
+            (
+                &file("scaling_available_governors"),
+                "schedutil performance\n",
+            ),
+            (&file("scaling_governor"), "schedutil\n"),
+            (&file("scaling_min_freq"), "400000\n"),
+            (&file("scaling_max_freq"), "1800000\n"),
+            (&file("scaling_cur_freq"), "1800000\n"),
+        ],
+    );
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+    let model = small_model(&sandbox);
+    let idle = ["--fix-clocks", "--idle-power", "2s", "--json"];
+    let document = run(&sandbox, &model, "fake", &[&SHORT[..], &idle].concat()).json();
+    let csv = ["--channel", "cpu.policy0.freq_min", "--format", "csv"];
+    let csv = sandbox
+        .edgedyno([&["samples", "last"][..], &csv].concat())
+        .ok()
+        .stdout;
+    let values: Vec<&str> = csv
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(',').nth(7))
+        .collect();
+    // Once a second: two of the idle board at least, and some of the worker.
+    assert!(values.len() >= 4, "{values:?}");
+    assert!(
+        values.iter().all(|hertz| *hertz == "1800000000"),
+        "{values:?}"
+    );
+    // What is told of the board is what stood there before, and stands there again.
+    let governor = text(&document["cases"][0]["fields"]["governor"]);
+    assert_eq!(governor, "schedutil");
+    let codes = finding_codes(&document["cases"][0]);
+    assert!(
+        !codes.contains(&"environment_changed".to_owned()),
+        "{codes:?}"
+    );
+    let now = fs::read_to_string(root.join(file("scaling_governor"))).unwrap();
+    assert_eq!(now.trim(), "schedutil");
+    sandbox.finish();
+}
+
+#[test]
 fn a_repeat_waits_until_the_board_is_cool() {
     let sandbox = Sandbox::new();
     let model = small_model(&sandbox);

@@ -225,15 +225,21 @@ async fn measure(
             Ok(jobs) => jobs,
             Err(failure) => return at_spawn(failure),
         };
+    // Whoever looks on sees the repeat from here on: no second watch cools down, idles or runs beside it.
+    daemon.live.yield_board().await;
     let cooled = cool_down::wait(daemon, queued, &cancel).await;
+    // The idle board is watched under the clocks that its worker will have.
+    let clocks = daemon.kernel.clocks();
+    let held = hold_clocks(daemon, queued);
     let idle = around::before(daemon, queued, &cancel).await;
     if *cancel.borrow() == Cancel::Kill {
+        daemon.release_clocks();
         let stage = Stage::Spawn;
         return Outcome::Cancelled { stage };
     }
-    let begun = first_words(daemon, folder, on_disk, &job)
+    let begun = first_words(daemon, folder, on_disk, &job, clocks)
         .and_then(|()| cooled.map_or(Ok(()), |event| folder.log(&Record::Event(event))))
-        .and_then(|()| hold_clocks(daemon, queued, folder));
+        .and_then(|()| held?.iter().try_for_each(|record| folder.log(record)));
     let asked = match begun {
         Ok(()) => look_at_clocks(daemon, queued, folder, ClockMoment::Before).await,
         Err(why) => Err(why),
@@ -298,26 +304,24 @@ async fn look_at_clocks(
     folder.log(&Record::ClockReading(clock::read_all()))
 }
 
-/// Holds clocks where that is asked for; what stands there then is read back.
-fn hold_clocks(daemon: &Daemon, queued: &Queued, folder: &mut RepeatFolder) -> io::Result<()> {
+/// Holds clocks where that is asked for; what stands there then is read back, to be logged.
+fn hold_clocks(daemon: &Daemon, queued: &Queued) -> io::Result<Vec<Record>> {
     if !queued.order.preparation.fix_clocks {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let helper = daemon.helper.as_ref();
     let (held, effective) = Hold::set(helper, &daemon.root, &daemon.clock_journal())?;
     *daemon.held.borrow_mut() = Some(held);
     if effective.is_empty() {
         let text = "this board shows no clock that can be held";
-        return folder.log(&Record::Event(TextEvent {
+        return Ok(vec![Record::Event(TextEvent {
             lane: 0,
             trial: None,
             code: "no_clock_to_hold".into(),
             text: text.into(),
-        }));
+        })]);
     }
-    effective
-        .into_iter()
-        .try_for_each(|effective| folder.log(&Record::Effective(effective)))
+    Ok(effective.into_iter().map(Record::Effective).collect())
 }
 
 /// Starts to watch the board, where that is asked for and a thread can be made.
@@ -344,18 +348,26 @@ fn watch_board(
         .ok()
 }
 
-/// What is known before the worker starts.
+/// What is known before the worker starts; of the clocks, what was known before they were held, as at the end
+/// what is known when they were let go.
 fn first_words(
     daemon: &Daemon,
     folder: &mut RepeatFolder,
     on_disk: bool,
     job: &Job,
+    clocks: Vec<Fact>,
 ) -> io::Result<()> {
+    let mut environment = environment(daemon);
+    for fact in clocks {
+        if let Some(now) = environment.iter_mut().find(|now| now.name == fact.name) {
+            *now = fact;
+        }
+    }
     folder.log(&Record::Start(RepeatStart {
         build: BuildId(crate::BUILD_ID.into()),
         wall_unix_ns: clock::wall_unix_ns(),
         mono: Monotonic.now(),
-        environment: environment(daemon),
+        environment,
     }))?;
     if on_disk {
         let text = format!("{} is not on tmpfs", folder.path().display());

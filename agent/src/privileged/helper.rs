@@ -124,7 +124,7 @@ impl Helper {
     fn count(&self, counted: &Counted) -> io::Result<OwnedFd> {
         let event = counted.event();
         let is_allowed = || match (counted.process, counted.cpu) {
-            (Some(process), None) => is_core_event(&event) && self.is_users(process),
+            (Some(process), None) => is_core_event(&self.board(), &event) && self.is_users(process),
             (None, Some(cpu)) => controller_events(&self.board()).contains(&(event, cpu)),
             _ => false,
         };

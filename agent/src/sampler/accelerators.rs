@@ -123,9 +123,9 @@ const PI_THROTTLED: Offer = Offer {
     kind: ChannelKind::State,
     fidelity: Fidelity::Measured,
     native_period: None,
-    source: "/sys/devices/platform/soc/soc:firmware/get_throttled",
+    source: "/sys/devices/platform/soc*/soc*:firmware/get_throttled",
     rights: "any user",
-    boards: "Raspberry Pi",
+    boards: "Raspberry Pi with the kernel of its vendor; Linux as such does not show it",
     meaning: "Bits of now: 1 voltage too low, 2 clock capped, 4 throttled, 8 soft temperature limit. The same from 65536 on: since boot.",
 };
 
@@ -173,7 +173,10 @@ const RKNPU: [&str; 2] = ["sys/kernel/debug/rknpu/load", "proc/rknpu/load"];
 const RKNPU_DRIVER: &str = "sys/bus/platform/drivers/RKNPU";
 
 const BPUS: &str = "sys/devices/system/bpu";
-const FIRMWARE: &str = "sys/devices/platform/soc/soc:firmware/get_throttled";
+/// Says which board it is: `Raspberry Pi 5 Model B Rev 1.0`.
+const MODEL: &str = "proc/device-tree/model";
+
+const PLATFORM: &str = "sys/devices/platform";
 
 pub(super) struct Accelerators;
 
@@ -221,14 +224,10 @@ impl Sampler for Accelerators {
             let name = format!("therm.{apex}.temp");
             found.push(single(board, Tier::Normal, &APEX, &name, &path, 1));
         }
-        if board.has(FIRMWARE) {
-            let spec = PI_THROTTLED.spec(PI_THROTTLED.name, format!("/{FIRMWARE}"));
-            let source = Single::parsed(board, FIRMWARE, bits, 1);
-            found.push(Found::new(Tier::Normal, vec![spec], source));
-        }
         if found.is_empty() {
             found.push(GPU_LOAD.absent("no driver of an accelerator shows its load here"));
         }
+        found.extend(firmware_flags(board));
         found
     }
 }
@@ -254,6 +253,32 @@ fn bpus(board: &Board) -> Vec<Found> {
         found.extend(bpu_tasks::find(board, &folder, number));
     }
     found
+}
+
+/// Flags of a Raspberry Pi's firmware, below its node: `soc/soc:firmware`, on a Pi 5
+/// `soc@107c000000/soc@107c000000:firmware`.
+fn firmware_flags(board: &Board) -> Option<Found> {
+    let below = |soc: String| {
+        let folder = format!("{PLATFORM}/{soc}");
+        let nodes = board.entries(&folder, "soc").unwrap_or_default();
+        let mut nodes = nodes.into_iter().filter(|node| node.ends_with(":firmware"));
+        nodes.next().map(|node| format!("{folder}/{node}"))
+    };
+    let nodes = board.entries(PLATFORM, "soc").unwrap_or_default();
+    let node = nodes.into_iter().find_map(below)?;
+    let path = format!("{node}/get_throttled");
+    let listed = board.files.list(&node).unwrap_or_default();
+    if !listed.iter().any(|name| name == "get_throttled") {
+        let reason = format!("/{path} is not there: the kernel's firmware driver does not show it");
+        // Other boards have a firmware below their SoC too.
+        let is_pi = board
+            .line(MODEL)
+            .is_some_and(|model| model.starts_with("Raspberry Pi"));
+        return is_pi.then(|| PI_THROTTLED.absent(reason));
+    }
+    let spec = PI_THROTTLED.spec(PI_THROTTLED.name, format!("/{path}"));
+    let source = Single::parsed(board, &path, bits, 1);
+    Some(Found::new(Tier::Normal, vec![spec], source))
 }
 
 fn rknpu(board: &Board) -> Option<Found> {
@@ -450,6 +475,36 @@ mod tests {
         assert_eq!(bits(b"50005\n"), Ok(0x50005));
         assert_eq!(bits(b"0x0"), Ok(0));
         assert!(bits(b"").is_err() && bits(b"throttled").is_err());
+    }
+
+    #[test]
+    fn firmware_flags_are_found_wherever_a_pi_has_its_firmware() {
+        for node in ["soc/soc:firmware", "soc@107c000000/soc@107c000000:firmware"] {
+            let path = format!("{PLATFORM}/{node}/get_throttled");
+            let tree = Tree::with(&[
+                (&format!("{PLATFORM}/soc.dummy/uevent"), ""),
+                (&format!("{PLATFORM}/{node}/uevent"), ""),
+                (&path, "50005\n"),
+            ]);
+            let readings = tree.read(&Accelerators);
+            assert_eq!(readings["power.firmware_flags"], Ok(0x50005), "{node}");
+        }
+    }
+
+    #[test]
+    fn a_pi_whose_kernel_does_not_show_the_flags_says_so_and_another_board_does_not() {
+        let node = format!("{PLATFORM}/soc@107c000000/soc@107c000000:firmware/uevent");
+        for (model, is_told) in [
+            ("Raspberry Pi 5 Model B Rev 1.0\0", true),
+            ("Other\0", false),
+        ] {
+            let tree = Tree::with(&[(&node, ""), (MODEL, model)]);
+            let found = Accelerators.find(&tree.board());
+            let told = found.iter().any(
+                |found| matches!(found, Found::Missing(spec, _) if spec.name == PI_THROTTLED.name),
+            );
+            assert_eq!(told, is_told, "{model}");
+        }
     }
 
     proptest! {

@@ -1,8 +1,9 @@
 //! Whole boards as text: `tests/boards/*.tree`, each with its time line and what is to come of it.
 //!
 //! A line that begins with `#` tells of the board; `== [MODE] PATH` begins a file, whose text follows;
-//! `-> PATH TARGET` is a link, `!! ERRNO PATH` a file that answers so when it is opened, `-- PATH` one that
-//! goes; `@@ MS` a later moment, whose files replace those before; `?? CHANNEL VALUE` what a read then
+//! `-> PATH TARGET` is a link, `!! ERRNO PATH` a file that answers so when it is opened, at first only;
+//! `!> ERRNO PATH` one that answers so to each read until a later moment has it again, `-- PATH` one that goes;
+//! `@@ MS` a later moment, whose files replace those before; `?? CHANNEL VALUE` what a read then
 //! gives, a number or the name of a state. A file `counted/TYPE/CONFIG` (in base 16) is what the counter of
 //! that event of that source shows.
 
@@ -11,7 +12,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
 use edgedyno_shared::units::Nanos;
@@ -35,6 +36,7 @@ struct Moment {
     files: Vec<(String, u32, String)>,
     links: Vec<(String, String)>,
     errors: BTreeMap<String, Errno>,
+    at_read: Vec<(String, Errno)>,
     gone: Vec<String>,
     expected: Vec<(String, String)>,
 }
@@ -52,8 +54,14 @@ fn parse(text: &str) -> Vec<Moment> {
                 last.files.push(((*path).into(), mode, String::new()));
             }
             ["->", path, target] => last.links.push(((*path).into(), (*target).into())),
-            ["!!", "EACCES", path] => drop(last.errors.insert((*path).into(), Errno::EACCES)),
-            ["!!", "EAGAIN", path] => drop(last.errors.insert((*path).into(), Errno::EAGAIN)),
+            ["!!", name, path] => {
+                assert_eq!(
+                    last.at_ms, 0,
+                    "files are opened at the first moment: {line}"
+                );
+                last.errors.insert((*path).into(), errno(name));
+            }
+            ["!>", name, path] => last.at_read.push(((*path).into(), errno(name))),
             ["--", path] => last.gone.push((*path).into()),
             ["??", channel, value] => last.expected.push(((*channel).into(), (*value).into())),
             ["@@", at] => moments.push(Moment {
@@ -68,6 +76,39 @@ fn parse(text: &str) -> Vec<Moment> {
         }
     }
     moments
+}
+
+fn errno(name: &str) -> Errno {
+    let known = [
+        Errno::EACCES,
+        Errno::EAGAIN,
+        Errno::EBUSY,
+        Errno::EINVAL,
+        Errno::EIO,
+        Errno::ENODATA,
+        Errno::ENODEV,
+    ];
+    let found = known.into_iter().find(|errno| format!("{errno:?}") == name);
+    found.unwrap_or_else(|| panic!("no error of a board: {name}"))
+}
+
+/// What files answer to reads instead of their text.
+#[derive(Clone, Default)]
+struct AtRead(Arc<Mutex<BTreeMap<String, Errno>>>);
+
+impl AtRead {
+    /// Goes on to a moment.
+    fn go(&self, to: &Moment) {
+        let mut errors = self.0.lock().unwrap();
+        for (path, ..) in &to.files {
+            errors.remove(path);
+        }
+        errors.extend(to.at_read.iter().cloned());
+    }
+
+    fn of(&self, path: &str) -> Option<Errno> {
+        self.0.lock().unwrap().get(path).copied()
+    }
 }
 
 impl Moment {
@@ -93,13 +134,34 @@ impl Moment {
 struct Closed {
     root: Root,
     errors: BTreeMap<String, Errno>,
+    at_read: AtRead,
+}
+
+/// An open file of a tree.
+struct Opened {
+    file: Box<dyn ReadAt>,
+    path: String,
+    at_read: AtRead,
+}
+
+impl ReadAt for Opened {
+    fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.at_read.of(&self.path) {
+            Some(errno) => Err(errno.into()),
+            None => self.file.read_at(buffer, offset),
+        }
+    }
 }
 
 impl Files for Closed {
     fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
         match self.errors.get(path) {
             Some(errno) => Err((*errno).into()),
-            None => self.root.open(path),
+            None => Ok(Box::new(Opened {
+                file: self.root.open(path)?,
+                path: path.into(),
+                at_read: self.at_read.clone(),
+            })),
         }
     }
 
@@ -153,6 +215,7 @@ struct Shown {
     root: tempfile::TempDir,
     clock: Turning,
     watch: Watch<Turning>,
+    at_read: AtRead,
     now_ms: i64,
 }
 
@@ -160,11 +223,14 @@ impl Shown {
     fn begin(first: &Moment) -> Self {
         let root = tempfile::tempdir().unwrap();
         first.unpack(root.path());
+        let at_read = AtRead::default();
+        at_read.go(first);
         let mut plan = Plan {
             mode: TelemetryMode::Normal,
             files: Arc::new(Closed {
                 root: Root(root.path().into()),
                 errors: first.errors.clone(),
+                at_read: at_read.clone(),
             }),
             worker: None,
             exec: None,
@@ -177,6 +243,7 @@ impl Shown {
             watch: Watch::new("s", found, plan.mode, clock.clone(), free),
             root,
             clock,
+            at_read,
             now_ms: 0,
         }
     }
@@ -184,6 +251,7 @@ impl Shown {
     /// Goes on to a later moment.
     fn go(&mut self, to: &Moment) {
         to.unpack(self.root.path());
+        self.at_read.go(to);
         self.clock.by(Nanos::from_millis(to.at_ms - self.now_ms));
         self.now_ms = to.at_ms;
         self.watch.read_due();
@@ -214,6 +282,43 @@ fn every_board_gives_what_it_should_at_each_moment() {
             }
         }
     }
+}
+
+#[test]
+fn a_worker_on_big_and_little_cores_is_counted_on_both() {
+    let text = fs::read_to_string(folder().join("rk3588.tree")).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    parse(&text)[0].unpack(root.path());
+    let counted = [("8/11", 300), ("9/11", 4000), ("8/8", 100), ("9/8", 5000)];
+    for (event, count) in counted {
+        let path = root.path().join("counted").join(event);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{count}\n")).unwrap();
+    }
+    let mut plan = Plan {
+        mode: TelemetryMode::Fast,
+        files: Arc::new(Closed {
+            root: Root(root.path().into()),
+            errors: BTreeMap::new(),
+            at_read: AtRead::default(),
+        }),
+        worker: Some(42),
+        exec: None,
+        extra: Vec::new(),
+    };
+    let found = plan.find();
+    let watch = Watch::new("s", found, plan.mode, Turning::default(), || Nanos::ZERO);
+    let of = |name: &str| {
+        let found = watch.latest().find(|(channel, _)| channel.name == name);
+        found
+            .unwrap()
+            .1
+            .unwrap()
+            .map_err(|fault| fault.quality.name())
+    };
+    assert_eq!(of("worker.cycles"), Ok(4300));
+    assert_eq!(of("worker.instructions"), Ok(5100));
+    assert_eq!(of("worker.cache_misses"), Err("absent"), "no counter of it");
 }
 
 #[test]
@@ -469,8 +574,13 @@ what that means, and [findings](findings.md) fire where it spoilt a figure. `--t
   moved sample.
 * **Faster than the source is no better.** Where it is known how often a source changes, it is told below;
   reading a mean of one second ten times gives a staircase.
-* **The cost is bounded.** Files stay open, nothing is allocated after the first read, and the thread
-  measures its own CPU time: above 0.5 % of a core (fast: 1 %) it reads half as often, which is a finding.
+* **The cost is bounded.** Files stay open, nothing is allocated after the first read, and both threads
+  measure their own CPU time: where that is above 0.5 % of a core together (fast: 1 %), the one that takes most
+  reads half as often, which is a finding, until a minute was calm. Files that are dear to read
+  (`/proc/meminfo`, `/proc/pressure/cpu`) are read once a second, and ten times in the fast mode.
+* **What is asked costs too.** A vendor's tool or library is a process of its own. What it uses is in
+  `sensor.NAME.cpu`, and in `sampler_cpu_share` with the threads.
+* **What is read once a second is read once more at the end**, so that counters cover the whole window.
 * **Counters travel as they are** and shares are made from them afterwards, over any span. A counter that
   wraps at a known value goes on; one that falls for no known reason has no figures.
 

@@ -71,11 +71,13 @@ const CONTROLLERS: [Controller; 22] = [
             ("data_writes", Way::Write, None),
         ],
     ),
+    // Zen 4 and later, one a channel. The kernel lists no events of it: perf carries them along (umc_cas_cmd.rd
+    // and .wr of its amdzen4/memory-controller.json).
     whole(
         "amd_umc",
         &[
-            ("umc_cas_cmd.rd", Way::Read, Some(64)),
-            ("umc_cas_cmd.wr", Way::Write, Some(64)),
+            ("event=0x0a,rdwrmask=0x1", Way::Read, Some(64)),
+            ("event=0x0a,rdwrmask=0x2", Way::Write, Some(64)),
         ],
     ),
     // Zen to Zen 3 list no events; perf's metric of their DRAM channels calls itself approximate. Servers
@@ -256,6 +258,12 @@ pub(super) fn row(board: &Board, source: &str) -> Option<&'static Controller> {
             processor(board).is_some_and(|(family, model)| is_it(family, model))
         }
     })
+}
+
+/// How the names of all known sources begin.
+#[cfg(test)]
+pub(super) fn prefixes() -> [&'static str; CONTROLLERS.len()] {
+    CONTROLLERS.map(|row| row.prefix)
 }
 
 /// Processors whose perf metrics name these events: tools/perf/pmu-events/arch/x86/mapfile.csv, up to Zen 3.

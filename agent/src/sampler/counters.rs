@@ -3,8 +3,9 @@
 
 use std::io;
 
+use edgedyno_shared::device::Reading;
 use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
-use edgedyno_sys::kernel::perf::Event;
+use edgedyno_sys::kernel::perf::{Count, Event};
 
 use super::board::{Board, plain};
 use super::controllers::{self, Controller, SOURCES, Sees, Way};
@@ -22,7 +23,7 @@ const TRAFFIC: Offer = Offer {
     native_period: None,
     source: "perf_event_open with /sys/bus/event_source/devices/PMU",
     rights: "perf_event_paranoid 0 or less, or CAP_PERFMON",
-    boards: "Intel (uncore_imc), AMD (amd_umc; amd_df up to Zen 3, an estimate), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr, imx9_ddr), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc), Marvell (mrvl_ddr_pmu), Arm (arm_dmc620), Ampere (ampere_mcu_pmu), Alibaba (ali_drw)",
+    boards: "Intel (uncore_imc), AMD (amd_umc from Zen 4 on; amd_df up to Zen 3, an estimate), Rockchip mainline (rockchip_ddr), NXP (imx8_ddr, imx9_ddr), Amlogic (meson_ddr_bw), HiSilicon (hisi_*_ddrc), Marvell (mrvl_ddr_pmu), Arm (arm_dmc620), Ampere (ampere_mcu_pmu), Alibaba (ali_drw)",
     meaning: "Bytes that the memory controller read for everybody on the board: CPUs, accelerators and devices. `write_bytes` beside it, or `bytes` where both are counted in one.",
 };
 
@@ -40,7 +41,7 @@ const CYCLES: Offer = Offer {
     source: "perf_event_open of the worker, outside the kernel",
     rights: "perf_event_paranoid 2 or less",
     boards: "boards whose kernel counts; only with `--telemetry fast`, since each switch of threads then saves and loads counters",
-    meaning: "Cycles of the worker's threads, scaled up where counters take turns.",
+    meaning: "Cycles of the worker's threads, scaled up where counters take turns. Where cores are of several kinds, each kind has a counter of its own, and this is their sum.",
     ..TRAFFIC
 };
 
@@ -62,8 +63,36 @@ const STALLS: Offer = Offer {
     ..CYCLES
 };
 
-/// Generic events of a processor (`PERF_TYPE_HARDWARE`).
-const CORE: [(Offer, u64); 4] = [(CYCLES, 0), (INSTRUCTIONS, 1), (MISSES, 3), (STALLS, 8)];
+/// An event of a core: its number among the generic ones (`PERF_TYPE_HARDWARE`), and its name in the sources that
+/// the driver of Arm's cores makes, which are the events that it takes for the generic ones.
+struct OfCore {
+    offer: Offer,
+    number: u64,
+    arm: &'static str,
+}
+
+static CORE: [OfCore; 4] = [
+    OfCore {
+        offer: CYCLES,
+        number: 0,
+        arm: "cpu_cycles",
+    },
+    OfCore {
+        offer: INSTRUCTIONS,
+        number: 1,
+        arm: "inst_retired",
+    },
+    OfCore {
+        offer: MISSES,
+        number: 3,
+        arm: "l1d_cache_refill",
+    },
+    OfCore {
+        offer: STALLS,
+        number: 8,
+        arm: "stall_backend",
+    },
+];
 
 pub(super) struct Counters;
 
@@ -82,15 +111,14 @@ impl Sampler for Counters {
             .iter()
             .flat_map(|(source, row)| of_controller(board, source, row))
             .collect();
+        found.extend(nameless(board, &known));
         if !known.iter().any(|(_, row)| row.sees == Sees::Whole) {
             found
                 .push(TRAFFIC.absent(format!("/{SOURCES} has no memory controller that is known")));
         }
         if let Some(worker) = board.worker.filter(|_| board.mode == TelemetryMode::Fast) {
-            found.extend(
-                CORE.iter()
-                    .map(|(offer, event)| of_core(board, worker, offer, *event)),
-            );
+            let kinds = kinds_of_cores(board);
+            found.extend(CORE.iter().map(|row| of_core(board, worker, row, &kinds)));
         }
         found
     }
@@ -112,14 +140,7 @@ fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
         (Way::Write, "write_bytes"),
         (Way::Both, "bytes"),
     ];
-    let (begin, offer) = match row.sees {
-        Sees::Whole => ("ddr", TRAFFIC),
-        Sees::Part => ("port", PART),
-    };
-    let offer = Offer {
-        fidelity: row.fidelity,
-        ..offer
-    };
+    let (begin, offer) = channel_of(row);
     let found = ways.into_iter().filter_map(|(way, what)| {
         let of_way = row.events.iter().filter(|(_, of, _)| *of == way);
         let (names, counters): (Vec<&str>, Vec<Vec<_>>) = of_way
@@ -132,6 +153,43 @@ fn of_controller(board: &Board, source: &str, row: &Controller) -> Vec<Found> {
         Some(Found::new(Tier::Normal, vec![spec], Opened::new(counters)))
     });
     found.collect()
+}
+
+/// Rows of which this board has sources, and none of them lists an event that is known: a channel each, with that
+/// reason. Sources of other things may share the beginning of a name with those of memory, and are left out.
+fn nameless(board: &Board, known: &[(String, &'static Controller)]) -> Vec<Found> {
+    let lists = |(source, row): &(String, &Controller)| {
+        let folder = format!("{SOURCES}/{source}");
+        let mut names = row.events.iter();
+        names.any(|(name, ..)| terms(board, &folder, name).is_some())
+    };
+    let firsts = known.iter().enumerate().filter(|(at, (_, row))| {
+        let is_same = |one: &&(String, &Controller)| std::ptr::eq(*row, one.1);
+        let before = known[..*at].iter().any(|one| is_same(&one));
+        !before && !known.iter().filter(is_same).any(lists)
+    });
+    let told = firsts.map(|(_, (source, row))| {
+        let (begin, offer) = channel_of(row);
+        let names: Vec<&str> = row.events.iter().map(|(name, ..)| *name).collect();
+        let channel = format!("{begin}.{}.read_bytes", plain(source));
+        let spec = offer.spec(channel, format!("perf {source}"));
+        let why = format!(
+            "/{SOURCES}/{source}/events has none of {}: another kernel or chip names them otherwise",
+            names.join(", ")
+        );
+        Found::Missing(spec, Reading::Absent(why))
+    });
+    told.collect()
+}
+
+/// How the names of a source's channels begin, and what they are.
+fn channel_of(row: &Controller) -> (&'static str, Offer) {
+    let (begin, offer) = match row.sees {
+        Sees::Whole => ("ddr", TRAFFIC),
+        Sees::Part => ("port", PART),
+    };
+    let fidelity = row.fidelity;
+    (begin, Offer { fidelity, ..offer })
 }
 
 /// Counters of one event, running, one on each CPU that its source asks for; none where it has no such
@@ -167,15 +225,56 @@ fn terms(board: &Board, folder: &str, name: &str) -> Option<String> {
     Some(format!("{own},{more}"))
 }
 
-fn of_core(board: &Board, worker: u32, offer: &Offer, number: u64) -> Found {
-    let opened = board
-        .files
-        .count(core_event(number), Some(worker as i32), None);
-    let counter = opened
-        .map_err(|why| Fault::from(&why))
-        .map(|count| vec![Counter { count, scale: 1.0 }]);
-    let spec = offer.spec(offer.name, offer.source);
-    Found::new(Tier::Fast, vec![spec], Opened::new(counter))
+/// A channel of the worker's, counted by one counter or by one for each kind of core.
+fn of_core(board: &Board, worker: u32, row: &OfCore, kinds: &[String]) -> Found {
+    let open = |event| board.files.count(event, Some(worker as i32), None);
+    let counters: io::Result<Vec<_>> = events_of(board, row, kinds).into_iter().map(open).collect();
+    let source = match kinds {
+        [] => row.offer.source.to_owned(),
+        kinds => format!("{}, on {}", row.offer.source, kinds.join(" and ")),
+    };
+    let spec = row.offer.spec(row.offer.name, source);
+    let cores = Cores {
+        counters: counters.map_err(|why| Fault::from(&why)),
+        highest: 0,
+    };
+    Found::new(Tier::Fast, vec![spec], cores)
+}
+
+/// Sources of the cores of a board that has several kinds of them; none where all are alike. Each counts on some
+/// of the CPUs, which its `cpus` names; a generic event would be counted on those of one source only, and time on
+/// the others would seem to be time that the counter had no turn.
+fn kinds_of_cores(board: &Board) -> Vec<String> {
+    let sources = board.entries(SOURCES, "").unwrap_or_default();
+    let of_cores = |source: &String| board.has(&format!("{SOURCES}/{source}/cpus"));
+    let kinds: Vec<String> = sources.into_iter().filter(of_cores).collect();
+    match kinds.len() {
+        0 | 1 => Vec::new(),
+        _ => kinds,
+    }
+}
+
+/// Events that are one of the worker's together.
+fn events_of(board: &Board, row: &OfCore, kinds: &[String]) -> Vec<Event> {
+    if kinds.is_empty() {
+        return vec![core_event(row.number)];
+    }
+    let of_kind = |source: &String| {
+        let folder = format!("{SOURCES}/{source}");
+        let own = terms(board, &folder, row.arm).and_then(|terms| event(board, &folder, &terms));
+        // Since Linux 5.13 (of Arm's cores 6.6) a generic event names its source in its upper half.
+        let extended = || {
+            let number: u64 = board.line(&format!("{folder}/type"))?.parse().ok()?;
+            Some(core_event(number << 32 | row.number))
+        };
+        let found = own.or_else(extended)?;
+        Some(Event {
+            exclude_kernel: true,
+            inherit: true,
+            ..found
+        })
+    };
+    kinds.iter().filter_map(of_kind).collect()
 }
 
 /// Every event of a source of memory traffic of this board, with each CPU that it is counted on.
@@ -192,17 +291,72 @@ pub(crate) fn controller_events(board: &Board) -> Vec<(Event, i32)> {
     known(board).iter().flat_map(of_source).collect()
 }
 
-/// Whether an event is one that is counted of a worker.
-pub(crate) fn is_core_event(event: &Event) -> bool {
-    CORE.iter().any(|(_, number)| *event == core_event(*number))
+/// Whether an event is one that is counted of a worker on this board.
+pub(crate) fn is_core_event(board: &Board, event: &Event) -> bool {
+    let kinds = kinds_of_cores(board);
+    let is_it = |row: &OfCore| events_of(board, row, &kinds).contains(event);
+    CORE.iter().any(is_it)
 }
 
-fn core_event(number: u64) -> Event {
+fn core_event(config: u64) -> Event {
     Event {
         source: 0,
-        config: [number, 0, 0],
+        config: [config, 0, 0],
         exclude_kernel: true,
         inherit: true,
+    }
+}
+
+/// Counters of one event on all kinds of cores.
+struct Cores {
+    counters: Result<Vec<Box<dyn Counting>>, Fault>,
+    /// What was told so far.
+    highest: i64,
+}
+
+impl Cores {
+    /// At any moment a thread is on one kind of core: together the counters ran for all the time, but for turns
+    /// that they had to leave to others, which are made up for.
+    fn sum(&mut self) -> Result<i64, Fault> {
+        const UNREAD: Fault =
+            Fault::parse("the source's own description of the event cannot be read");
+        const NO_TURN: Fault = Fault::absent("the counter has not had its turn yet");
+        let counters = self.counters.as_mut().map_err(|fault| *fault)?;
+        let mut sum = Count {
+            value: 0,
+            enabled: 0,
+            running: 0,
+        };
+        if counters.is_empty() {
+            return Err(UNREAD);
+        }
+        for counter in counters {
+            let count = counter.read().map_err(|why| Fault::from(&why))?;
+            sum.value = sum.value.saturating_add(count.value);
+            sum.running = sum.running.saturating_add(count.running);
+            sum.enabled = sum.enabled.max(count.enabled);
+        }
+        match sum.running {
+            0 => Err(NO_TURN),
+            // They are read one after the other, so they may seem to have run for longer than there was.
+            running if running >= sum.enabled => Ok(i64::try_from(sum.value).unwrap_or(i64::MAX)),
+            running => {
+                let whole = sum.value as f64 * sum.enabled as f64 / running as f64;
+                Ok(whole.round() as i64)
+            }
+        }
+    }
+}
+
+impl Source for Cores {
+    fn read(&mut self, out: &mut Readings<'_>) {
+        let sum = out.timed(|| self.sum());
+        // What takes turns is estimated: it may seem to go back.
+        let told = sum.map(|sum| {
+            self.highest = self.highest.max(sum);
+            self.highest
+        });
+        out.put(0, told);
     }
 }
 
@@ -364,7 +518,6 @@ mod tests {
     use std::sync::Arc;
 
     use edgedyno_shared::units::Nanos;
-    use edgedyno_sys::kernel::perf::Count;
     use proptest::prelude::*;
 
     use super::*;
@@ -527,6 +680,64 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_lists_no_events_is_asked_by_the_terms_of_its_row() {
+        // As Zen 4 has it: a format for each term, and no events.
+        let file = |name: &str| format!("{SOURCES}/amd_umc_0/{name}");
+        let tree = Tree::with(&[
+            (&file("type"), "13\n"),
+            (&file("cpumask"), "0\n"),
+            (&file("format/event"), "config:0-7\n"),
+            (&file("format/rdwrmask"), "config:8-9\n"),
+        ]);
+        let read = read_of(&tree, "ddr.amd_umc_0.read_bytes");
+        assert_eq!(read, Some(Ok(2 * 0x010a * 64)));
+        let written = read_of(&tree, "ddr.amd_umc_0.write_bytes");
+        assert_eq!(written, Some(Ok(2 * 0x020a * 64)));
+    }
+
+    #[test]
+    fn a_cache_of_a_chip_whose_memory_is_counted_is_not_missed() {
+        let file = |name: &str| format!("{SOURCES}/{name}");
+        let tree = Tree::with(&[
+            (&file("hisi_sccl1_ddrc0/type"), "9\n"),
+            (&file("hisi_sccl1_ddrc0/format/event"), "config:0-7\n"),
+            (&file("hisi_sccl1_ddrc0/events/flux_rd"), "event=0x01\n"),
+            (&file("hisi_sccl1_l3c0/type"), "10\n"),
+            (&file("hisi_sccl1_l3c0/events/rd_cpipe"), "event=0x00\n"),
+        ]);
+        let found = Counters.find(&tree.board());
+        let names: Vec<&str> = found
+            .iter()
+            .map(|found| match found {
+                Found::Missing(spec, _) => spec.name.as_str(),
+                Found::Source { channels, .. } => channels[0].name.as_str(),
+            })
+            .collect();
+        assert_eq!(names, ["ddr.hisi_sccl1_ddrc0.read_bytes"]);
+    }
+
+    #[test]
+    fn every_known_source_gives_channels_or_says_that_its_events_are_missing() {
+        for prefix in controllers::prefixes() {
+            let file = |name: &str| format!("{SOURCES}/{prefix}_0/{name}");
+            let tree = Tree::with(&[
+                (&file("type"), "13\n"),
+                (&file("format/event"), "config:0-7\n"),
+                ("proc/cpuinfo", "cpu family\t: 25\nmodel\t\t: 80\n"),
+            ]);
+            let found = Counters.find(&tree.board());
+            let name = plain(&format!("{prefix}_0"));
+            let of_it = found.iter().filter(|found| match found {
+                Found::Missing(spec, why) => {
+                    spec.name.contains(&name) && why.reason().unwrap().contains(prefix)
+                }
+                Found::Source { channels, .. } => channels[0].name.contains(&name),
+            });
+            assert!(of_it.count() > 0, "{prefix} says nothing");
+        }
+    }
+
+    #[test]
     fn a_part_of_the_traffic_is_no_total() {
         let file = |name: &str| format!("{SOURCES}/arm_dsu_0/{name}");
         let tree = Tree::with(&[
@@ -567,6 +778,103 @@ mod tests {
         watch.read_due();
         let (_, last) = watch.latest().next().unwrap();
         assert_eq!(last, Some(Ok(9)));
+    }
+
+    /// Of two kinds as a Rockchip RK3588 has them, and what a source of memory traffic is besides.
+    fn big_and_little() -> Tree {
+        let file = |kind: &str, name: &str| format!("{SOURCES}/armv8_cortex_{kind}/{name}");
+        Tree::with(&[
+            (&file("a55", "type"), "8\n"),
+            (&file("a55", "cpus"), "0-3\n"),
+            (&file("a55", "format/event"), "config:0-15\n"),
+            (&file("a55", "events/cpu_cycles"), "event=0x0011\n"),
+            (&file("a55", "events/inst_retired"), "event=0x0008\n"),
+            (&file("a76", "type"), "9\n"),
+            (&file("a76", "cpus"), "4-7\n"),
+            (&file("a76", "format/event"), "config:0-15\n"),
+            (&file("a76", "events/cpu_cycles"), "event=0x0011\n"),
+            (&format!("{SOURCES}/rockchip_ddr/type"), "12\n"),
+            (&format!("{SOURCES}/rockchip_ddr/cpumask"), "0\n"),
+        ])
+    }
+
+    #[test]
+    fn each_kind_of_core_has_an_event_of_its_own() {
+        let tree = big_and_little();
+        let board = tree.board();
+        let kinds = kinds_of_cores(&board);
+        assert_eq!(kinds, ["armv8_cortex_a55", "armv8_cortex_a76"]);
+        let of = |row: &OfCore| -> Vec<(u32, u64)> {
+            let events = events_of(&board, row, &kinds);
+            assert!(
+                events
+                    .iter()
+                    .all(|event| event.exclude_kernel && event.inherit)
+            );
+            events
+                .iter()
+                .map(|event| (event.source, event.config[0]))
+                .collect()
+        };
+        assert_eq!(of(&CORE[0]), [(8, 0x11), (9, 0x11)]);
+        // What a source does not list is asked for by its generic number and the source's type above it.
+        assert_eq!(of(&CORE[1]), [(8, 0x08), (0, 9 << 32 | 1)]);
+        assert_eq!(of(&CORE[3]), [(0, 8 << 32 | 8), (0, 9 << 32 | 8)]);
+        let is_allowed = |source, config| {
+            let event = Event {
+                source,
+                ..core_event(config)
+            };
+            is_core_event(&board, &event)
+        };
+        assert!(is_allowed(8, 0x11) && is_allowed(0, 9 << 32 | 1));
+        assert!(!is_allowed(8, 0x12) && !is_allowed(12, 0x11) && !is_allowed(0, 0));
+    }
+
+    #[test]
+    fn a_board_of_one_kind_of_core_counts_by_the_generic_events() {
+        let file = |name: &str| format!("{SOURCES}/armv8_pmuv3_0/{name}");
+        let tree = Tree::with(&[(&file("type"), "8\n"), (&file("cpus"), "0-3\n")]);
+        for tree in [tree, Tree::with(&[])] {
+            let board = tree.board();
+            let kinds = kinds_of_cores(&board);
+            assert_eq!(events_of(&board, &CORE[2], &kinds), [core_event(3)]);
+            assert!(is_core_event(&board, &core_event(8)));
+        }
+    }
+
+    #[test]
+    fn kinds_of_cores_are_added_up_and_turns_are_made_up_for_once() {
+        struct Fixed(Count);
+        impl Counting for Fixed {
+            fn read(&mut self) -> io::Result<Count> {
+                Ok(self.0)
+            }
+        }
+        let sum = |counts: &[(u64, u64, u64)]| {
+            let fixed = counts.iter().map(|&(value, enabled, running)| {
+                let count = Count {
+                    value,
+                    enabled,
+                    running,
+                };
+                Box::new(Fixed(count)) as Box<dyn Counting>
+            });
+            let mut cores = Cores {
+                counters: Ok(fixed.collect()),
+                highest: 0,
+            };
+            cores.sum()
+        };
+        // Three quarters of the time on big cores: nothing is missing.
+        assert_eq!(sum(&[(300, 1000, 250), (4_000, 1000, 750)]), Ok(4_300));
+        // Never on a little one.
+        assert_eq!(sum(&[(0, 1000, 0), (4_000, 1000, 1000)]), Ok(4_000));
+        // Half of the time another had the counters: what was seen is half.
+        assert_eq!(sum(&[(100, 1000, 200), (400, 1000, 300)]), Ok(1_000));
+        assert_eq!(sum(&[(7, 10, 5)]), Ok(14), "as with one counter");
+        assert!(sum(&[(0, 1000, 0), (0, 1000, 0)]).is_err());
+        assert!(sum(&[]).is_err());
     }
 
     proptest! {

@@ -42,6 +42,22 @@ impl Fault {
         self.cause == Cause::Errno(Errno::ESRCH as i32)
     }
 
+    /// The same of a sensor that could be opened: what it measures may be switched off, or its chip may not
+    /// answer just now, and drivers say so with any of these.
+    pub(super) fn or_asleep(self) -> Self {
+        let sleeps = [Errno::EINVAL, Errno::ENODATA, Errno::EIO];
+        match sleeps
+            .iter()
+            .any(|errno| self.cause == Cause::Errno(*errno as i32))
+        {
+            true => Self {
+                quality: Quality::Busy,
+                ..self
+            },
+            false => self,
+        }
+    }
+
     /// Why, in words.
     pub fn text(&self) -> String {
         match self.cause {
@@ -62,8 +78,8 @@ impl Fault {
 }
 
 impl From<&io::Error> for Fault {
-    /// A disabled thermal zone answers EINVAL, ENODATA or EAGAIN, a device that sleeps EAGAIN, a kernel
-    /// in lockdown EPERM.
+    /// A device that sleeps answers EAGAIN, a kernel in lockdown EPERM; what a sensor that is switched off
+    /// answers is in [`Self::or_asleep`].
     fn from(why: &io::Error) -> Self {
         let number = why.raw_os_error().unwrap_or(Errno::EIO as i32);
         let quality = match Errno::from_raw(number) {
@@ -95,6 +111,21 @@ mod tests {
             (Errno::ESRCH, Quality::Absent),
         ] {
             let fault = Fault::from(&io::Error::from_raw_os_error(errno as i32));
+            assert_eq!(fault.quality, quality, "{errno}");
+        }
+    }
+
+    #[test]
+    fn a_sensor_may_be_asleep_but_not_forbidden_or_gone() {
+        for (errno, quality) in [
+            (Errno::EINVAL, Quality::Busy),
+            (Errno::ENODATA, Quality::Busy),
+            (Errno::EIO, Quality::Busy),
+            (Errno::EAGAIN, Quality::Busy),
+            (Errno::EACCES, Quality::Denied),
+            (Errno::ENODEV, Quality::Absent),
+        ] {
+            let fault = Fault::from(&io::Error::from_raw_os_error(errno as i32)).or_asleep();
             assert_eq!(fault.quality, quality, "{errno}");
         }
     }

@@ -20,7 +20,7 @@ use crate::clock::{self, Clock, Monotonic};
 /// Longer lines and records are cut.
 const ROOM: usize = 8 << 10;
 
-/// How long a thread without a program is waited for, in steps: a device gives its next piece by then.
+/// How long a thread or a killed program is waited for, in steps: a device gives its next piece by then.
 const FAREWELL: Duration = Duration::from_millis(300);
 const STEP: Duration = Duration::from_millis(5);
 
@@ -159,6 +159,14 @@ impl Feed {
         Ok(feed)
     }
 
+    /// CPU time that its program has used so far; of a thread without one, none.
+    pub(super) fn cpu(&self) -> Result<i64, Fault> {
+        const NO_PROGRAM: Fault = Fault::absent("no program tells it");
+        let child = self.child.as_ref().ok_or(NO_PROGRAM)?;
+        let spent = clock::cpu_time_of(child.id()).ok_or(ENDED)?;
+        Ok(spent.0)
+    }
+
     /// What is new since the look before; allocates nothing once `into` has room.
     pub(super) fn look<'a>(&mut self, into: &'a mut Vec<u8>) -> Look<'a> {
         let latest = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,28 +185,36 @@ impl Feed {
 }
 
 impl Drop for Feed {
+    /// What a thread or a program holds is let go with it: whoever comes next may want it.
     fn drop(&mut self) {
         self.is_unwanted.store(true, Ordering::Release);
-        if self.child.is_none() {
-            // What a thread holds is let go with it: whoever comes next may want it.
-            let mut left = FAREWELL;
-            while !self.thread.is_finished() && !left.is_zero() {
-                clock::pause(STEP);
-                left = left.saturating_sub(STEP);
-            }
-        }
-        if let Some(child) = &mut self.child {
-            // It may have ended by itself.
-            let _ = child.kill();
-            // One that hangs in a driver ends when the driver lets it, and is waited for elsewhere.
-            if let Ok(None) = child.try_wait()
-                && let Some(mut child) = self.child.take()
-            {
-                let wait = move || drop(child.wait());
-                let _ = thread::Builder::new().spawn(wait);
-            }
+        let Some(child) = &mut self.child else {
+            wait_until(|| self.thread.is_finished());
+            return;
+        };
+        // It may have ended by itself.
+        let _ = child.kill();
+        // One that hangs in a driver ends when the driver lets it, and is waited for elsewhere.
+        if !wait_until(|| !matches!(child.try_wait(), Ok(None)))
+            && let Some(mut child) = self.child.take()
+        {
+            let wait = move || drop(child.wait());
+            let _ = thread::Builder::new().spawn(wait);
         }
     }
+}
+
+/// Whether it came true before the farewell was over.
+fn wait_until(mut is_it: impl FnMut() -> bool) -> bool {
+    let mut left = FAREWELL;
+    while !is_it() {
+        if left.is_zero() {
+            return false;
+        }
+        clock::pause(STEP);
+        left = left.saturating_sub(STEP);
+    }
+    true
 }
 
 /// Room for a piece, made beforehand.
@@ -275,6 +291,30 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 2);
         drop(feed.unwrap());
         assert_eq!(Arc::strong_count(&held), 1, "its thread goes on");
+    }
+
+    #[test]
+    fn what_a_tool_costs_is_known_while_it_runs() {
+        let mut feed = lines_of(
+            "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo one; exec sleep 60",
+            Nanos::from_secs(60),
+        );
+        assert_eq!(wait(&mut feed, piece), b"one");
+        let spent = feed.cpu().unwrap();
+        // A shell needs more than 10 ns and less than a minute for twenty thousand rounds.
+        assert!(200_000 < spent && spent < 60_000_000_000, "{spent} ns");
+        let thread = Feed::of("test_pieces", Nanos::from_secs(60), |_| Err(ENDED)).unwrap();
+        assert!(thread.cpu().is_err());
+    }
+
+    #[test]
+    fn a_tool_that_nobody_wants_any_more_has_ended() {
+        let mut feed = lines_of("echo one; exec sleep 60", Nanos::from_secs(60));
+        assert_eq!(wait(&mut feed, piece), b"one");
+        let process = feed.child.as_ref().unwrap().id();
+        drop(feed);
+        // Waited for as well: not even a zombie is left.
+        assert!(!std::path::Path::new(&format!("/proc/{process}")).exists());
     }
 
     #[test]

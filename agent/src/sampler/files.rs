@@ -203,6 +203,11 @@ impl Kept {
         }
     }
 
+    /// Whether it could be opened, so that another read may give what this one does not.
+    pub fn is_open(&self) -> bool {
+        self.file.is_ok()
+    }
+
     /// The file's whole text as it is now.
     ///
     /// One call does for a short text that ends with its line, as nearly every file of the kernel does.

@@ -56,6 +56,19 @@ const BPU_WRITTEN: Offer = Offer {
     ..BPU_READ
 };
 
+const CPU: Offer = Offer {
+    name: "sensor.hrut.cpu",
+    unit: "ns",
+    fidelity: Fidelity::Measured,
+    source: "clock_gettime of the tool's process",
+    boards: "D-Robotics boards whose traffic hrut_ddr tells",
+    meaning: "CPU time of the tool: it runs on the agent's CPUs, and is not part of `sampler.cpu`.",
+    ..READ
+};
+
+/// Behind what was read and written.
+const CPU_SLOT: usize = 2;
+
 /// What the tool is told, and what it gives then.
 struct Ask {
     words: &'static [&'static str],
@@ -96,7 +109,7 @@ impl Sampler for Hrut {
     }
 
     fn offers(&self) -> &'static [Offer] {
-        &[READ, WRITTEN, BPU_READ, BPU_WRITTEN]
+        &[READ, WRITTEN, BPU_READ, BPU_WRITTEN, CPU]
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
@@ -117,15 +130,20 @@ impl Sampler for Hrut {
             Err(why) => return vec![ask.offers[0].absent(format!("{}: {why}", program.display()))],
         };
         let source = format!("{} {}", program.display(), ask.words.join(" "));
-        let specs = ask.offers.map(|offer| offer.spec(offer.name, &source));
+        let mut specs = ask
+            .offers
+            .map(|offer| offer.spec(offer.name, &source))
+            .to_vec();
+        specs.push(CPU.spec(CPU.name, CPU.source));
         let tables = Tables {
             feed,
             other: ask.else_words.map(|words| (program, words, ask.form)),
             piece: feed::room(),
             before_ms: None,
             sums: [0; 2],
+            spent_before: 0,
         };
-        vec![Found::new(Tier::Normal, specs.to_vec(), tables)]
+        vec![Found::new(Tier::Normal, specs, tables)]
     }
 }
 
@@ -309,6 +327,8 @@ struct Tables {
     piece: Vec<u8>,
     before_ms: Option<i64>,
     sums: [i64; 2],
+    /// CPU time of a tool that was asked in vain.
+    spent_before: i64,
 }
 
 impl Tables {
@@ -320,6 +340,7 @@ impl Tables {
         };
         match begin(&program, words, form) {
             Ok(feed) => {
+                self.spent_before = self.feed.cpu().unwrap_or(0);
                 self.feed = feed;
                 true
             }
@@ -343,17 +364,19 @@ impl Source for Tables {
                 return out.put_all(fault);
             }
         };
+        let spent = out.timed(|| self.feed.cpu());
+        out.put(CPU_SLOT, spent.map(|spent| spent + self.spent_before));
         out.at(at);
         let mut words = text::words(piece).map(text::number);
         let mut next = || words.next().flatten();
         let (Some(time), Some(read), Some(written)) = (next(), next(), next()) else {
-            return out.put_all(UNEXPECTED);
+            return spoilt(out, UNEXPECTED);
         };
         // A tool that started its clock anew covers no time.
         let span_ms = self.before_ms.map_or(0, |before| (time - before).max(0));
         self.before_ms = Some(time);
         if span_ms > LONGEST_MS {
-            return out.put_all(HOLE);
+            return spoilt(out, HOLE);
         }
         for (slot, rate) in [read, written].into_iter().enumerate() {
             let by = i128::from(rate) * i128::from(span_ms) / 1000;
@@ -361,6 +384,11 @@ impl Source for Tables {
             out.put(slot, Ok(self.sums[slot]));
         }
     }
+}
+
+/// No traffic is known by this piece; what the tool costs is.
+fn spoilt(out: &mut Readings<'_>, fault: Fault) {
+    (0..CPU_SLOT).for_each(|slot| out.put(slot, Err(fault)));
 }
 
 #[cfg(test)]
@@ -536,6 +564,7 @@ mod tests {
             if readings.get("ddr.hrut.read_bytes") == Some(&Ok(94_371_840)) {
                 // 200 and 20 MiB/s for 0.45 s.
                 assert_eq!(readings["ddr.hrut.write_bytes"], Ok(9_437_184));
+                assert!(readings["sensor.hrut.cpu"].unwrap() > 0);
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::offer::{Found, Offer, Tier};
 use super::source::Single;
 use super::watch::Readings;
-use super::{Sampler, Source};
+use super::{Sampler, Source, text};
 
 const FOLDER: &str = "sys/class/hwmon";
 const CONVERTERS: &str = "sys/bus/iio/devices";
@@ -21,7 +21,7 @@ const TEMPERATURE: Offer = Offer {
     source: "/sys/class/hwmon/hwmonN/tempK_input",
     rights: "any user",
     boards: "boards with monitoring chips",
-    meaning: "Named by chip and label, since numbers change between boots. Chips on a bus take up to 2 ms a value.",
+    meaning: "Named by chip and label, since numbers change between boots. Chips on a bus take up to 2 ms a value. A sensor that is switched off is `busy` until it is on.",
 };
 
 const VOLTAGE: Offer = Offer {
@@ -181,8 +181,8 @@ fn rail(board: &Board, names: &mut Names, label: &str, volts: &str, amperes: &st
     let name = format!("rail.{}.power", names.of(label));
     let spec = RAIL.spec(name, format!("/{volts} times /{amperes}"));
     let rail = Rail {
-        millivolts: Single::integer(board, volts, 1),
-        milliamperes: Single::integer(board, amperes, 1),
+        millivolts: Single::sensor(board, volts, text::integer, 1),
+        milliamperes: Single::sensor(board, amperes, text::integer, 1),
     };
     Found::blocking(Tier::Normal, vec![spec], rail)
 }
@@ -238,7 +238,7 @@ impl Chip<'_> {
     }
 
     fn found(&self, spec: super::Spec, tier: Tier, path: &str, scale: i64) -> Found {
-        let source = Single::integer(self.board, path, scale);
+        let source = Single::sensor(self.board, path, text::integer, scale);
         Found::blocking(tier, vec![spec], source)
     }
 
@@ -290,8 +290,10 @@ impl Source for Rail {
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::telemetry::Quality;
+
     use super::*;
-    use crate::sampler::testing::Tree;
+    use crate::sampler::testing::{SLEEPS, Tree};
 
     #[test]
     fn an_orin_gives_rails_and_over_current_events() {
@@ -316,6 +318,32 @@ mod tests {
         assert_eq!(readings["hwmon.ina3221.curr1.alarm_crit"], Ok(0));
         assert_eq!(readings["power.over_current.3"], Ok(37));
         assert!(!readings.contains_key("rail.nc.power"));
+    }
+
+    #[test]
+    fn a_sensor_that_is_switched_on_later_is_read_from_then_on() {
+        let chip = |file: &str| format!("sys/class/hwmon/hwmon0/{file}");
+        for errno in SLEEPS {
+            for (file, channel) in [
+                ("temp1_input", "hwmon.ina3221.temp1.temp"),
+                ("in1_input", "rail.vdd_in.power"),
+                ("curr1_crit_alarm", "hwmon.ina3221.curr1.alarm_crit"),
+            ] {
+                let tree = Tree::with(&[
+                    (&chip("name"), "ina3221\n"),
+                    (&chip("temp1_input"), "5\n"),
+                    (&chip("in1_label"), "VDD_IN\n"),
+                    (&chip("in1_input"), "5\n"),
+                    (&chip("curr1_input"), "1\n"),
+                    (&chip("curr1_crit_alarm"), "5\n"),
+                ]);
+                let (mut watch, answer) = tree.watch_answering(&Hwmon, &chip(file), errno);
+                let first = watch.again()[channel].unwrap_err();
+                assert_eq!(first.quality, Quality::Busy, "{errno}: {channel}");
+                answer.works();
+                assert_eq!(watch.again()[channel], Ok(5), "{errno}: {channel}");
+            }
+        }
     }
 
     #[test]

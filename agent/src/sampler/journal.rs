@@ -125,7 +125,7 @@ fn paths(folder: &Path, place: usize) -> (PathBuf, PathBuf) {
 
 /// What the threads of an earlier daemon, or one that hangs, had watched; nothing where nothing was kept.
 pub fn left_over(folder: &Path) -> Vec<Record> {
-    let places = 0..super::threads::THREADS;
+    let places = 0..super::pace::THREADS;
     places.flat_map(|place| of_thread(folder, place)).collect()
 }
 
@@ -163,7 +163,7 @@ pub(super) fn of_thread(folder: &Path, place: usize) -> Vec<Record> {
 /// # Errors
 /// When a file cannot be removed.
 pub fn forget(folder: &Path) -> io::Result<()> {
-    for place in 0..super::threads::THREADS {
+    for place in 0..super::pace::THREADS {
         let (channels, rows) = paths(folder, place);
         crate::disk::remove(&channels)?;
         crate::disk::remove(&rows)?;

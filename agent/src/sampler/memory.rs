@@ -20,7 +20,7 @@ const AVAILABLE: Offer = Offer {
     source: "/proc/meminfo MemAvailable",
     rights: "any user",
     boards: "every Linux",
-    meaning: "What new work could get without swapping, as the kernel estimates it. Not free memory, which is near zero on a healthy board.",
+    meaning: "What new work could get without swapping, as the kernel estimates it. Not free memory, which is near zero on a healthy board. The kernel adds up its books for each read of the file: once a second, and ten times with `--telemetry fast`.",
 };
 
 const TOTAL: Offer = Offer {
@@ -135,7 +135,7 @@ impl Sampler for Memory {
             (OOM_KILLS, "oom_kill "),
         ];
         vec![
-            fields(board, Tier::Normal, MEMINFO, 8 << 10, KIB, &meminfo),
+            fields(board, Tier::Dear, MEMINFO, 8 << 10, KIB, &meminfo),
             fields(board, Tier::Slow, VMSTAT, 32 << 10, 1, &vmstat),
         ]
     }

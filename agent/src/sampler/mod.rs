@@ -28,6 +28,7 @@ mod labels;
 mod memory;
 mod monitors;
 mod offer;
+mod pace;
 mod pressure;
 mod rapl;
 mod resctrl;

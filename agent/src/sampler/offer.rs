@@ -63,6 +63,8 @@ pub enum Tier {
     /// Tiny files that move fast.
     Fast,
     Normal,
+    /// It moves in moments, and its file is dear to read.
+    Dear,
     /// Large files, and what changes once a second or slower.
     Slow,
     /// It does not change while the board runs.
@@ -73,8 +75,10 @@ impl Tier {
     pub const fn period(self, mode: TelemetryMode) -> Option<Nanos> {
         match (self, mode) {
             (Self::Fast, TelemetryMode::Fast) => Some(Nanos::from_millis(10)),
-            (Self::Fast | Self::Normal, _) => Some(Nanos::from_millis(100)),
-            (Self::Slow, _) => Some(Nanos::from_secs(1)),
+            (Self::Fast | Self::Normal, _) | (Self::Dear, TelemetryMode::Fast) => {
+                Some(Nanos::from_millis(100))
+            }
+            (Self::Dear | Self::Slow, _) => Some(Nanos::from_secs(1)),
             (Self::Once, _) => None,
         }
     }

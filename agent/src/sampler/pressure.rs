@@ -16,7 +16,7 @@ const CPU: Offer = Offer {
     source: "/proc/pressure/cpu",
     rights: "any user",
     boards: "Linux 4.20 or later with CONFIG_PSI",
-    meaning: "Time in which some thread of the board wanted a CPU and had none.",
+    meaning: "Time in which some thread of the board wanted a CPU and had none. Read once a second, and ten times with `--telemetry fast`; for how long the worker itself waited see `worker.run_delay`.",
 };
 
 const MEMORY: Offer = Offer {
@@ -91,9 +91,10 @@ impl Sampler for Pressure {
                 .iter()
                 .map(|(_, _, line)| (Place::Named(line, b"total="), MICRO));
             let source = Fields::new(board, path, 512, places.collect());
-            // Totals miss nothing, however seldom they are read; a CPU is short for moments only.
+            // Totals miss nothing, however seldom they are read; a CPU is short for moments only, which cost a
+            // sum over all CPUs to see.
             let tier = match *path == "proc/pressure/cpu" {
-                true => Tier::Normal,
+                true => Tier::Dear,
                 false => Tier::Slow,
             };
             Found::new(tier, specs.collect(), source)

@@ -18,6 +18,8 @@ pub(super) struct Single {
     parse: Parser,
     /// From the file's unit to the channel's.
     scale: i64,
+    /// What it shows may be switched off, and on by the very work that is watched.
+    may_sleep: bool,
 }
 
 impl Single {
@@ -30,11 +32,25 @@ impl Single {
             file: board.keep(path, SMALL),
             parse,
             scale,
+            may_sleep: false,
+        }
+    }
+
+    /// A sensor, which has no value while what it measures is switched off, and has one later.
+    pub(super) fn sensor(board: &Board, path: &str, parse: Parser, scale: i64) -> Self {
+        Self {
+            may_sleep: true,
+            ..Self::parsed(board, path, parse, scale)
         }
     }
 
     pub(super) fn value(&mut self) -> Result<i64, Fault> {
-        let value = (self.parse)(self.file.text()?)?;
+        let is_asleep = self.may_sleep && self.file.is_open();
+        let text = self.file.text().map_err(|fault| match is_asleep {
+            true => fault.or_asleep(),
+            false => fault,
+        });
+        let value = (self.parse)(text?)?;
         value
             .checked_mul(self.scale)
             .ok_or(Fault::parse("a value beyond what 64 bits hold"))

@@ -72,6 +72,21 @@ const SENSOR: Offer = Offer {
     ..EMC_LOAD
 };
 
+const CPU: Offer = Offer {
+    name: "sensor.tegrastats.cpu",
+    unit: "ns",
+    kind: ChannelKind::Counter,
+    fidelity: Fidelity::Measured,
+    native_period: None,
+    source: "clock_gettime of the tool's process",
+    rights: "any user",
+    meaning: "CPU time of the tool: it runs on the agent's CPUs, and is not part of `sampler.cpu`.",
+    ..EMC_LOAD
+};
+
+/// Behind all that it tells.
+const CPU_SLOT: usize = 3 + RAILS + SENSORS;
+
 pub(super) struct Tegrastats;
 
 impl Sampler for Tegrastats {
@@ -80,7 +95,7 @@ impl Sampler for Tegrastats {
     }
 
     fn offers(&self) -> &'static [Offer] {
-        &[EMC_LOAD, EMC_FREQ, GPU_LOAD, RAIL, SENSOR]
+        &[EMC_LOAD, EMC_FREQ, GPU_LOAD, RAIL, SENSOR, CPU]
     }
 
     fn find(&self, board: &Board) -> Vec<Found> {
@@ -110,6 +125,7 @@ impl Sampler for Tegrastats {
             .collect();
         specs.extend((0..RAILS).map(|_| unnamed(&RAIL)));
         specs.extend((0..SENSORS).map(|_| unnamed(&SENSOR)));
+        specs.push(CPU.spec(CPU.name, CPU.source));
         let lines = Lines {
             feed,
             line: feed::room(),
@@ -149,6 +165,8 @@ impl Source for Lines {
                 return out.put_all(fault);
             }
         };
+        let spent = out.timed(|| self.feed.cpu());
+        out.put(CPU_SLOT, spent);
         out.at(at);
         let (load, clock) = emc(line);
         out.put(0, load);
@@ -325,6 +343,7 @@ mod tests {
         assert_eq!(readings["tegrastats.gpu.load"], Ok(270_000));
         assert_eq!(readings["tegrastats.cpu.temp"], Ok(48_062));
         assert!(readings["tegrastats.cv0.temp"].is_err());
+        assert!(readings["sensor.tegrastats.cpu"].unwrap() > 0);
         assert!(
             !readings
                 .keys()

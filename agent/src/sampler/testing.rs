@@ -3,18 +3,20 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
+use nix::errno::Errno;
 
 use super::Sampler;
 use super::board::Board;
 use super::fault::Fault;
-use super::files::Root;
+use super::files::{Files, Numbers, ReadAt, Root};
 use super::watch::Watch;
 use crate::clock::Clock;
 
@@ -73,8 +75,32 @@ impl Tree {
     }
 
     pub(crate) fn watch(&self, sampler: &dyn Sampler) -> Turned {
+        Self::watch_of(&self.board(), sampler)
+    }
+
+    /// The same where one file can be opened and answers each read with an error, until it works.
+    pub(crate) fn watch_answering(
+        &self,
+        sampler: &dyn Sampler,
+        path: &str,
+        errno: Errno,
+    ) -> (Turned, Answer) {
+        let answer = Answer(Arc::new(AtomicI32::new(errno as i32)));
+        let files = Answering {
+            root: self.root(),
+            path: path.into(),
+            answer: answer.clone(),
+        };
+        let board = Board {
+            files: Arc::new(files),
+            ..self.board()
+        };
+        (Self::watch_of(&board, sampler), answer)
+    }
+
+    fn watch_of(board: &Board, sampler: &dyn Sampler) -> Turned {
         let clock = Turning::default();
-        let found = sampler.find(&self.board());
+        let found = sampler.find(board);
         let cpu_time = || Nanos::ZERO;
         Turned {
             watch: Watch::new(
@@ -91,6 +117,56 @@ impl Tree {
     /// What the first read of a sampler's channels gives.
     pub(crate) fn read(&self, sampler: &dyn Sampler) -> ByName {
         self.watch(sampler).latest()
+    }
+}
+
+/// What a sensor answers whose unit is switched off, by driver.
+pub(crate) const SLEEPS: [Errno; 4] = [Errno::EINVAL, Errno::ENODATA, Errno::EIO, Errno::EAGAIN];
+
+/// What each read of a file answers: an error, or nothing but its text.
+#[derive(Clone)]
+pub(crate) struct Answer(Arc<AtomicI32>);
+
+impl Answer {
+    /// From now on the file gives its text.
+    pub(crate) fn works(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+struct Answering {
+    root: Root,
+    path: String,
+    answer: Answer,
+}
+
+impl Files for Answering {
+    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
+        let file = self.root.open(path)?;
+        Ok(match path == self.path {
+            true => Box::new(Behind(file, self.answer.clone())),
+            false => file,
+        })
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.root.list(folder)
+    }
+
+    fn numbers(&self, folder: &str) -> io::Result<Box<dyn Numbers>> {
+        self.root.numbers(folder)
+    }
+}
+
+/// A file behind its answer.
+struct Behind(Box<dyn ReadAt>, Answer);
+
+impl ReadAt for Behind {
+    fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.1.0.load(Ordering::Acquire) {
+            0 => self.0.read_at(buffer, offset),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
     }
 }
 

@@ -70,6 +70,22 @@ fn each_tier_is_read_on_its_own_grid_and_missed_moments_are_not_made_up() {
 }
 
 #[test]
+fn files_that_are_dear_to_read_are_read_once_a_second_but_in_the_fast_mode() {
+    let tree = Tree::with(&[
+        ("proc/meminfo", "MemAvailable: 1 kB\n"),
+        ("proc/pressure/cpu", "some total=1\n"),
+    ]);
+    for (mode, period) in [(TelemetryMode::Normal, 1000), (TelemetryMode::Fast, 100)] {
+        for sampler in [&memory::Memory as &dyn Sampler, &pressure::Pressure] {
+            let found = sampler.find(&tree.board());
+            let watch = Watch::new("s", found, mode, Turning::default(), || Nanos::ZERO);
+            let due = watch.next_due();
+            assert_eq!(due, Some(Nanos::from_millis(period)), "{}", sampler.name());
+        }
+    }
+}
+
+#[test]
 fn a_mode_decides_how_often_what_moves_fast_is_read() {
     for (mode, period) in [(TelemetryMode::Normal, 100), (TelemetryMode::Fast, 10)] {
         let found = vec![rising(Tier::Fast)];
@@ -109,6 +125,111 @@ fn a_sampler_over_its_budget_reads_half_as_often_and_says_so() {
     assert_eq!(at[at.len() - 3..], [2100, 2300, 2500]);
     let own = samples(&records, "sampler.cpu");
     assert_eq!(own, [(2_000_000_000, 20_000_000)]);
+}
+
+/// A counter of a process that ends after its second read.
+struct Ending(i64);
+
+impl Source for Ending {
+    fn read(&mut self, out: &mut Readings<'_>) {
+        self.0 += 1;
+        let value = out.timed(|| self.0);
+        let gone = Fault::absent("gone");
+        out.put(0, if value > 2 { Err(gone) } else { Ok(value) });
+    }
+}
+
+#[test]
+fn what_is_read_seldom_is_read_once_more_at_the_end_if_it_is_there_still() {
+    let clock = Turning::default();
+    let offer = &cpu::Cpu.offers()[0];
+    let named = |name: &str| vec![offer.spec(name, "nowhere")];
+    let found = vec![
+        Found::new(Tier::Slow, named("slow"), Rising(0)),
+        Found::new(Tier::Slow, named("ending"), Ending(0)),
+        Found::new(Tier::Normal, named("normal"), Rising(0)),
+    ];
+    let free = || Nanos::ZERO;
+    let mut watch = Watch::new("s", found, TelemetryMode::Normal, clock.clone(), free);
+    clock.by(Nanos::from_millis(1500));
+    watch.read_due();
+    clock.by(Nanos::from_millis(30));
+    watch.read_last();
+    let records = watch.records(0);
+    let at = |name: &str| -> Vec<i64> {
+        let samples = samples(&records, name);
+        samples.iter().map(|(at, _)| at / 1_000_000).collect()
+    };
+    assert_eq!(at("slow"), [0, 1500, 1530]);
+    assert_eq!(at("ending"), [0, 1500]);
+    assert_eq!(at("normal"), [0, 1500]);
+    assert_eq!(events(&records, "channel_lost"), 0);
+}
+
+#[test]
+fn what_processes_cost_that_are_asked_is_told_where_it_is_more_than_all_reading_may() {
+    // A millisecond each tenth of a second is 1 % of a core.
+    struct Dear(i64);
+    impl Source for Dear {
+        fn read(&mut self, out: &mut Readings<'_>) {
+            self.0 += 1_000_000;
+            let value = out.timed(|| self.0);
+            out.put(0, Ok(value));
+        }
+    }
+    let clock = Turning::default();
+    let offer = &cpu::Cpu.offers()[0];
+    let specs = vec![offer.spec("sensor.tool.cpu", "nowhere")];
+    let found = vec![Found::new(Tier::Normal, specs, Dear(0))];
+    let free = || Nanos::ZERO;
+    let mut watch = Watch::new("s", found, TelemetryMode::Normal, clock.clone(), free);
+    for _ in 0..100 {
+        clock.by(Nanos::from_millis(100));
+        watch.read_due();
+    }
+    let records = watch.records(0);
+    assert_eq!(events(&records, "sensor_dear"), 1);
+    assert_eq!(events(&records, "sampler_slowed"), 0);
+}
+
+#[test]
+fn a_snapshot_says_why_a_channel_has_no_value_now() {
+    struct Scripted(Vec<Result<i64, Fault>>);
+    impl Source for Scripted {
+        fn read(&mut self, out: &mut Readings<'_>) {
+            let value = out.timed(|| self.0.remove(0));
+            out.put(0, value);
+        }
+    }
+    let denied = Fault::new(Quality::Denied, "refused");
+    let busy = Fault::new(Quality::Busy, "another has it");
+    let script = vec![Ok(1), Err(busy), Err(busy), Err(denied), Ok(2), Err(busy)];
+    let specs = vec![cpu::Cpu.offers()[0].spec("test.count", "/a/file")];
+    let found = vec![Found::new(Tier::Normal, specs, Scripted(script))];
+    let clock = Turning::default();
+    let free = || Nanos::ZERO;
+    let mut watch = Watch::new("s", found, TelemetryMode::Normal, clock.clone(), free);
+    let mut kept = watch.snapshot(0);
+    let mut seen = vec![(kept[0].value, kept[0].missing().cloned())];
+    for _ in 0..5 {
+        clock.by(Nanos::from_millis(100));
+        watch.read_due();
+        watch.refresh(&mut kept);
+        // A new snapshot and one that is kept up to date say the same.
+        assert_eq!(kept[0], watch.snapshot(0)[0]);
+        seen.push((kept[0].value, kept[0].missing().cloned()));
+    }
+    let busy = Some(Reading::Busy("/a/file: another has it".into()));
+    let denied = Some(Reading::Denied("/a/file: refused".into()));
+    let expected = [
+        (Some(1), None),
+        (None, busy.clone()),
+        (None, busy.clone()),
+        (None, denied),
+        (Some(2), None),
+        (None, busy),
+    ];
+    assert_eq!(seen, expected);
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn of_zone(board: &Board, folder: &str, name: &str) -> Vec<Found> {
     let path = format!("{folder}/temp");
     let spec = TEMPERATURE.spec(format!("therm.{name}.temp"), format!("/{path}"));
     // Firmware or a bus may be asked for a temperature.
-    let source = Single::parsed(board, &path, temperature, 1);
+    let source = Single::sensor(board, &path, temperature, 1);
     let mut found = vec![Found::blocking(Tier::Normal, vec![spec], source)];
     for trip in 0.. {
         let path = format!("{folder}/trip_point_{trip}_temp");
@@ -117,7 +117,7 @@ pub fn temperatures(board: &Board) -> Vec<(String, i64)> {
         let folder = format!("{FOLDER}/{zone}");
         let kind = board.line(&format!("{folder}/type"));
         let name = format!("therm.{}.temp", names.of(&kind.unwrap_or(zone)));
-        let mut file = Single::parsed(board, &format!("{folder}/temp"), temperature, 1);
+        let mut file = Single::sensor(board, &format!("{folder}/temp"), temperature, 1);
         Some((name, file.value().ok()?))
     });
     shown.collect()
@@ -133,8 +133,10 @@ fn temperature(held: &[u8]) -> Result<i64, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use nix::errno::Errno;
+
     use super::*;
-    use crate::sampler::testing::Tree;
+    use crate::sampler::testing::{SLEEPS, Tree};
 
     #[test]
     fn zones_go_by_their_type_and_a_switched_off_one_has_no_value() {
@@ -176,5 +178,28 @@ mod tests {
         assert!(watch.again()["therm.gpu_thermal.temp"].is_err());
         tree.set(temp, "51000\n");
         assert_eq!(watch.again()["therm.gpu_thermal.temp"], Ok(51_000));
+    }
+
+    #[test]
+    fn a_zone_that_answers_with_an_error_at_first_is_read_from_then_on() {
+        for errno in SLEEPS {
+            let temp = "sys/class/thermal/thermal_zone0/temp";
+            let kind = "sys/class/thermal/thermal_zone0/type";
+            let tree = Tree::with(&[(kind, "npu-thermal\n"), (temp, "51000\n")]);
+            let (mut watch, answer) = tree.watch_answering(&Thermal, temp, errno);
+            let first = watch.again()["therm.npu_thermal.temp"].unwrap_err();
+            assert_eq!(first.quality, Quality::Busy, "{errno}");
+            answer.works();
+            assert_eq!(watch.again()["therm.npu_thermal.temp"], Ok(51_000));
+        }
+    }
+
+    #[test]
+    fn a_zone_that_is_not_there_any_more_is_not_asleep() {
+        let temp = "sys/class/thermal/thermal_zone0/temp";
+        let tree = Tree::with(&[(temp, "51000\n")]);
+        let (mut watch, _answer) = tree.watch_answering(&Thermal, temp, Errno::ENODEV);
+        let gone = watch.again()["therm.thermal_zone0.temp"].unwrap_err();
+        assert_eq!(gone.quality, Quality::Absent);
     }
 }

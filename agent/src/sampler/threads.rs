@@ -15,14 +15,12 @@ use tokio::time::timeout;
 
 use super::journal;
 use super::offer::Found;
+use super::pace::{Costs, THREADS};
 use super::watch::{Plan, Watch};
 use crate::clock::{self, Clock, Monotonic};
 
 /// A read that hangs in a driver keeps its thread; the repeat goes on without what it holds.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Threads of a watch.
-pub(super) const THREADS: usize = 2;
 
 /// Channels of the second thread are numbered from here.
 const SECOND: u16 = 1 << 15;
@@ -30,6 +28,8 @@ const SECOND: u16 = 1 << 15;
 /// A board that is being watched.
 pub struct Sampling {
     stop: Arc<AtomicBool>,
+    /// What was seen is not asked for.
+    is_unwanted: Arc<AtomicBool>,
     threads: Vec<Reader>,
     latest: Arc<Latest>,
     folder: Option<PathBuf>,
@@ -68,14 +68,18 @@ impl Sampling {
     pub fn start(mut plan: Plan, folder: Option<PathBuf>) -> io::Result<Self> {
         let mode = plan.mode;
         let stop = Arc::new(AtomicBool::new(false));
+        let is_unwanted = Arc::new(AtomicBool::new(false));
         let latest = Arc::new(Latest::default());
+        let costs = Arc::new(Costs::default());
         let (give, take) = mpsc::channel();
         let common = |name, place| Common {
             name,
             place,
             mode,
             stop: Arc::clone(&stop),
+            is_unwanted: Arc::clone(&is_unwanted),
             latest: Arc::clone(&latest),
+            costs: Arc::clone(&costs),
             folder: folder.clone(),
         };
         let first = reader(common("sampler", 0), move || {
@@ -90,6 +94,7 @@ impl Sampling {
         })?;
         Ok(Self {
             stop,
+            is_unwanted,
             threads: vec![first, second],
             latest,
             folder,
@@ -115,6 +120,18 @@ impl Sampling {
             }
         }
         records
+    }
+
+    /// Ends it, waits until it has let go of the board, and throws away what was seen. A thread that hangs in a
+    /// driver is not waited for to its end.
+    pub async fn end(mut self) {
+        self.is_unwanted.store(true, Ordering::Release);
+        self.stop();
+        for reader in std::mem::take(&mut self.threads) {
+            if timeout(PATIENCE, reader.records).await.is_err() {
+                tracing::warn!("the {} thread does not come back from a read", reader.name);
+            }
+        }
     }
 
     fn stop(&self) {
@@ -149,7 +166,9 @@ struct Common {
     place: usize,
     mode: TelemetryMode,
     stop: Arc<AtomicBool>,
+    is_unwanted: Arc<AtomicBool>,
     latest: Arc<Latest>,
+    costs: Arc<Costs>,
     folder: Option<PathBuf>,
 }
 
@@ -169,6 +188,7 @@ fn reader(
             let _ = give.send(Vec::new());
             return;
         }
+        watch.share(Arc::clone(&common.costs), common.place);
         if let Some(folder) = &common.folder
             && let Err(why) = watch.keep_in(folder, common.place, first)
         {
@@ -194,8 +214,14 @@ fn reader(
                 }
             }
         }
-        watch.note_cost();
-        let records = watch.records(first);
+        let records = match common.is_unwanted.load(Ordering::Acquire) {
+            true => Vec::new(),
+            false => {
+                watch.read_last();
+                watch.note_cost();
+                watch.records(first)
+            }
+        };
         // Devices that it held are let go before anybody can begin the next watch.
         drop(watch);
         // The repeat may be gone meanwhile.

@@ -119,7 +119,7 @@ const HAILO_CPU: Offer = Offer {
     name: "sensor.hailo.cpu",
     unit: "ns",
     kind: ChannelKind::Counter,
-    meaning: "CPU time of the process that asks the library, on the agent's CPUs.",
+    meaning: "CPU time of the process that asks the library: it runs on the agent's CPUs, and is not part of `sampler.cpu`.",
     ..HAILO_TEMP
 };
 

@@ -19,6 +19,7 @@ use super::fault::Fault;
 use super::files::Files;
 use super::journal::Journal;
 use super::offer::{Found, Offer, Spec};
+use super::pace::{Costs, Pace};
 use super::series::{ROW_BYTES, Series};
 use super::{SAMPLERS, Source};
 use crate::clock::Clock;
@@ -58,16 +59,8 @@ const LONGEST: Nanos = Nanos::from_secs(4 * 3600);
 /// The cost is looked at this often.
 const COST_PERIOD: Nanos = Nanos::from_secs(2);
 
-/// Periods are stretched so far at most.
-const MOST_STRETCHED: i64 = 16;
-
-/// Parts in a million of one core that reading may cost.
-const fn budget_ppm(mode: TelemetryMode) -> i64 {
-    match mode {
-        TelemetryMode::Fast => 10_000,
-        TelemetryMode::Off | TelemetryMode::Normal => 5_000,
-    }
-}
+/// What is read so seldom, or more seldom, is read once more at the end.
+const SELDOM: Nanos = Nanos::from_secs(1);
 
 pub(super) static OWN_COST: &[Offer] = &[
     Offer {
@@ -79,7 +72,7 @@ pub(super) static OWN_COST: &[Offer] = &[
         source: "clock_gettime(CLOCK_THREAD_CPUTIME_ID)",
         rights: "any user",
         boards: "every board",
-        meaning: "CPU time of the thread that reads all this. Above 0.5 % of a core (fast: 1 %) it reads half as often.",
+        meaning: "CPU time of the thread that reads all this; `sampler_slow.cpu` of the second, for what may wait. Above 0.5 % of a core together (fast: 1 %) whichever takes more than half of that reads half as often, until a minute was calm. What processes cost that are asked is in `sensor.NAME.cpu`.",
     },
     Offer {
         name: "sampler.late",
@@ -109,18 +102,20 @@ pub struct Watch<C> {
     entries: Vec<Entry>,
     channels: Vec<Channel>,
     series: Series,
-    budget_ppm: i64,
-    stretch: i64,
-    /// CPU time and moment at the latest look at the cost.
+    pace: Pace,
+    /// CPU time and moment at the latest look at the cost, and CPU time of processes that are asked.
     looked: (Nanos, Nanos),
-    /// When it was over budget, and by how much, in parts in a million of a core.
-    slowed: Vec<(Nanos, i64)>,
+    asked: i64,
+    /// Places of what processes cost that are asked, among the series.
+    processes: Vec<usize>,
     /// Places of the own cost among the series.
     own: usize,
     /// Where samples go besides, while a repeat runs.
     journal: Option<Journal>,
     /// A channel got its name since that was asked last.
     has_new_names: bool,
+    /// Why each channel had no value at the latest refresh.
+    told: Vec<Option<Fault>>,
 }
 
 impl<C: Clock> Watch<C> {
@@ -140,13 +135,14 @@ impl<C: Clock> Watch<C> {
             entries: Vec::new(),
             channels: Vec::new(),
             series: Series::with_room(room_of(&found, mode), channels),
-            budget_ppm: budget_ppm(mode),
-            stretch: 1,
+            pace: Pace::new(mode),
             looked: (Nanos::ZERO, Nanos::ZERO),
-            slowed: Vec::with_capacity(16),
+            asked: 0,
+            processes: Vec::new(),
             own: 0,
             journal: None,
             has_new_names: false,
+            told: Vec::new(),
             clock,
         };
         for found in found {
@@ -158,8 +154,16 @@ impl<C: Clock> Watch<C> {
             let spec = offer.spec(own, offer.source);
             watch.put_channel(spec, Some(COST_PERIOD), Reading::Ok("0".into()));
         }
+        let names = watch.channels.iter().map(|channel| &channel.name);
+        let costs = names.enumerate().filter(|(_, name)| is_process_cost(name));
+        watch.processes = costs.map(|(slot, _)| slot).collect();
         watch.looked = ((watch.cpu_time)(), watch.clock.now());
         watch
+    }
+
+    /// Has one budget with the other threads of a watch.
+    pub(super) fn share(&mut self, costs: Arc<Costs>, place: usize) {
+        self.pace.share(costs, place);
     }
 
     fn add(&mut self, found: Found, mode: TelemetryMode, now: Nanos) {
@@ -186,7 +190,7 @@ impl<C: Clock> Watch<C> {
             period: period.unwrap_or(Nanos::ZERO),
             due: now,
         };
-        read(&self.clock, &mut self.series, None, &mut entry);
+        read(&self.clock, &mut self.series, None, &mut entry, true);
         self.has_new_names |= rename(&mut self.channels, &mut entry);
         let all = first..first + count;
         // What gives something when it likes has given nothing yet.
@@ -247,9 +251,10 @@ impl<C: Clock> Watch<C> {
         let mut late = Nanos::ZERO;
         for entry in self.entries.iter_mut().filter(|entry| entry.due <= now) {
             late = late.max(now - entry.due);
-            read(&self.clock, &mut self.series, self.journal.as_mut(), entry);
+            let journal = self.journal.as_mut();
+            read(&self.clock, &mut self.series, journal, entry, true);
             self.has_new_names |= rename(&mut self.channels, entry);
-            let step = entry.period.0 * self.stretch;
+            let step = entry.period.0 * self.pace.stretch();
             // On the grid of its period; moments that were missed are left out, not caught up with.
             let missed = (now - entry.due).0 / step;
             entry.due = entry.due + Nanos(step * (missed + 1));
@@ -259,6 +264,18 @@ impl<C: Clock> Watch<C> {
         }
         if let Some(journal) = &mut self.journal {
             journal.flush_due(now);
+        }
+    }
+
+    /// Reads once more what is read seldom: its counters would miss up to a period of what came last. What ended
+    /// with the worker is no fault then.
+    pub fn read_last(&mut self) {
+        let stretch = self.pace.stretch();
+        let seldom = |entry: &&mut Entry| entry.period.0 * stretch >= SELDOM.0;
+        for entry in self.entries.iter_mut().filter(seldom) {
+            let journal = self.journal.as_mut();
+            read(&self.clock, &mut self.series, journal, entry, false);
+            self.has_new_names |= rename(&mut self.channels, entry);
         }
     }
 
@@ -323,14 +340,20 @@ impl<C: Clock> Watch<C> {
         let (spent, now) = self.note_cost();
         self.note(self.own + 1, now, late.0);
         let wall = (now - self.looked.1).0.max(1);
-        let share = (spent - self.looked.0).0.saturating_mul(1_000_000) / wall;
+        let share = |spent: i64| spent.saturating_mul(1_000_000) / wall;
+        let own = share((spent - self.looked.0).0);
+        let asked = self.asked_so_far();
+        let of_asked = share((asked - self.asked).max(0));
         self.looked = (spent, now);
-        if share > self.budget_ppm && self.stretch < MOST_STRETCHED {
-            self.stretch *= 2;
-            if self.slowed.len() < self.slowed.capacity() {
-                self.slowed.push((now, share));
-            }
-        }
+        self.asked = asked;
+        self.pace.look(now, own, of_asked);
+    }
+
+    /// CPU time that processes which are asked have used, as far as it is known.
+    fn asked_so_far(&self) -> i64 {
+        let known = self.series.channels();
+        let last = |slot: &usize| known[*slot].last?.1.ok();
+        self.processes.iter().filter_map(last).sum()
     }
 
     /// Channels and samples, numbered from `first`, and what is to be told of them.
@@ -364,13 +387,7 @@ impl<C: Clock> Watch<C> {
             let text = format!("one in {kept_one_in} samples of each channel kept");
             records.push(event("telemetry_thinned", text));
         }
-        for (at, share) in &self.slowed {
-            let text = format!(
-                "at {} ns the sampler had used {share} ppm of a core, more than {}: it reads half as often",
-                at.0, self.budget_ppm
-            );
-            records.push(event("sampler_slowed", text));
-        }
+        records.extend(self.pace.told().map(|(code, text)| event(code, text)));
         if left_out > 0 {
             let text = format!("{left_out} channels beyond what can be numbered");
             records.push(event("channels_left_out", text));
@@ -391,20 +408,29 @@ impl<C: Clock> Watch<C> {
         let all = self.numbered(first).zip(self.series.channels());
         let now = all.filter(|(channel, _)| is_named(channel));
         let now = now.map(|(channel, known)| ChannelNow {
-            channel,
             at: known.last.map(|(at, _)| at),
             value: known.last.and_then(|(_, reading)| reading.ok()),
+            fault: fault_of(known.last).map(|fault| fault.reading(&channel.source)),
+            channel,
         });
         now.collect()
     }
 
-    /// Brings a snapshot of this watch up to date. Allocates nothing.
-    pub fn refresh(&self, snapshot: &mut [ChannelNow]) {
+    /// Brings a snapshot of this watch up to date. Allocates only where a channel has another reason than before
+    /// to have no value.
+    pub fn refresh(&mut self, snapshot: &mut [ChannelNow]) {
+        self.told.resize(self.channels.len(), None);
         let all = self.channels.iter().zip(self.series.channels());
-        let named = all.filter(|(channel, _)| is_named(channel));
-        for (now, (_, known)) in snapshot.iter_mut().zip(named) {
+        let all = all.zip(&mut self.told);
+        let named = all.filter(|((channel, _), _)| is_named(channel));
+        for (now, ((channel, known), told)) in snapshot.iter_mut().zip(named) {
             now.at = known.last.map(|(at, _)| at);
             now.value = known.last.and_then(|(_, reading)| reading.ok());
+            let fault = fault_of(known.last);
+            if fault != *told || fault.is_some() != now.fault.is_some() {
+                now.fault = fault.map(|fault| fault.reading(&channel.source));
+                *told = fault;
+            }
         }
     }
 
@@ -416,13 +442,25 @@ impl<C: Clock> Watch<C> {
 
 const NOT_PUT: Fault = Fault::absent("nothing came yet");
 
-fn read(clock: &dyn Clock, series: &mut Series, journal: Option<&mut Journal>, entry: &mut Entry) {
+/// Why the newest read gave nothing.
+fn fault_of(last: Option<(Nanos, Result<i64, Fault>)>) -> Option<Fault> {
+    last.and_then(|(_, reading)| reading.err())
+}
+
+fn read(
+    clock: &dyn Clock,
+    series: &mut Series,
+    journal: Option<&mut Journal>,
+    entry: &mut Entry,
+    takes_faults: bool,
+) {
     let mut readings = Readings {
         clock,
         series,
         first: entry.first,
         count: entry.count,
         journal,
+        takes_faults,
         at: Nanos::ZERO,
     };
     entry.source.read(&mut readings);
@@ -440,6 +478,11 @@ fn rename(channels: &mut [Channel], entry: &mut Entry) -> bool {
     has
 }
 
+/// `sensor.NAME.cpu`: CPU time of a process of its own that tells something.
+fn is_process_cost(name: &str) -> bool {
+    name.starts_with("sensor.") && name.ends_with(".cpu")
+}
+
 /// A channel without a name is room for one that may come.
 fn is_named(channel: &Channel) -> bool {
     !channel.name.is_empty()
@@ -452,6 +495,7 @@ pub struct Readings<'a> {
     first: usize,
     count: usize,
     journal: Option<&'a mut Journal>,
+    takes_faults: bool,
     at: Nanos,
 }
 
@@ -476,7 +520,7 @@ impl Readings<'_> {
 
     /// The value of a source's channel, counted from 0.
     pub fn put(&mut self, slot: usize, value: Result<i64, Fault>) {
-        if slot < self.count {
+        if slot < self.count && (self.takes_faults || value.is_ok()) {
             self.series.push(self.first + slot, self.at, value);
             if let Some(journal) = &mut self.journal {
                 journal.push(self.first + slot, self.at, value);

@@ -291,8 +291,8 @@ const FIELDS: &[Field] = &[
     Field {
         name: "sampler_cpu_share",
         unit: Unit::Share,
-        definition: "CPU time inside the windows of the thread that watches, as a share of one CPU",
-        source: "telemetry sampler.cpu",
+        definition: "CPU time inside the windows of what watches: the agent's threads and the processes that they ask, as a share of one CPU",
+        source: "telemetry sampler*.cpu, sensor.*.cpu",
         get: |s| Value::number(s.board.sampler_share),
     },
 ];

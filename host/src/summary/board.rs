@@ -7,6 +7,7 @@ use crate::view::{CaseView, RepeatView};
 
 use super::ddr::DdrTraffic;
 use super::power::Power;
+use super::watching;
 
 /// Figures of all counting repeats together; none where no repeat has the channel.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -98,7 +99,7 @@ impl BoardMeanwhile {
             power: Power::of(&watched),
             ddr: DdrTraffic::of(view, &watched),
             emc: emc::load(&watched, view.emc_scale.as_ref()),
-            sampler_share: per_second("sampler.cpu").map(|ns| ns / 1e9),
+            sampler_share: watching::share(&watched),
         }
     }
 

@@ -17,6 +17,7 @@ mod repeats;
 mod schema;
 mod tenants;
 mod tool;
+mod watching;
 pub mod windows;
 
 #[cfg(test)]

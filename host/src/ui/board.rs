@@ -124,7 +124,8 @@ fn clusters(device: &DeviceInfo) -> Vec<String> {
     let policies = device
         .facts
         .iter()
-        .filter_map(|fact| fact.name.strip_prefix("governor."));
+        .filter_map(|fact| fact.name.strip_prefix("governor."))
+        .filter(|name| !name.starts_with("devfreq."));
     for policy in policies {
         let value = |name: &str| {
             let name = format!("{name}.{policy}");
@@ -143,7 +144,17 @@ fn clusters(device: &DeviceInfo) -> Vec<String> {
             value("governor").unwrap_or(units::UNKNOWN)
         ));
     }
+    lines.extend(device_clocks(device));
     lines
+}
+
+/// What governs the clocks of memory, GPU and NPU.
+fn device_clocks(device: &DeviceInfo) -> impl Iterator<Item = String> {
+    device.facts.iter().filter_map(|fact| {
+        let name = fact.name.strip_prefix("governor.devfreq.")?;
+        let governor = fact.value.value().unwrap_or(units::UNKNOWN);
+        Some(format!("  clock:   {name} governor {governor}"))
+    })
 }
 
 /// `0-3,5`.

@@ -1,5 +1,6 @@
 //! The live view of a board: channels with values and how they went, the others with their reasons.
 
+use edgedyno_shared::device::Reading;
 use edgedyno_shared::telemetry::{ChannelKind, ChannelNow};
 
 use super::telemetry::{rate, value};
@@ -90,13 +91,19 @@ fn body(seen: &Seen, columns: usize) -> Vec<String> {
 }
 
 fn missing(now: &ChannelNow) -> String {
-    let probe = &now.channel.probe;
-    let reason = probe.reason().unwrap_or("no value now");
-    let state = match probe.reason() {
-        Some(_) => probe.state(),
-        None => "lost",
-    };
-    format!("  {}  {state}: {reason}", now.channel.name)
+    let name = &now.channel.name;
+    match now.missing() {
+        // It had a value at first: another reason than that of a channel which never had one.
+        Some(fault) if now.channel.probe.value().is_some() => {
+            format!("  {name}  lost, {}: {}", fault.state(), reason(fault))
+        }
+        Some(fault) => format!("  {name}  {}: {}", fault.state(), reason(fault)),
+        None => format!("  {name}  no value yet"),
+    }
+}
+
+fn reason(fault: &Reading) -> &str {
+    fault.reason().unwrap_or_default()
 }
 
 /// One line each: name, value, and how it went, in columns.
@@ -171,7 +178,6 @@ fn sparkline(values: &[f64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::device::Reading;
     use edgedyno_shared::telemetry::{Channel, Fidelity, Watched};
     use edgedyno_shared::units::Nanos;
 
@@ -195,6 +201,7 @@ mod tests {
             },
             at: Some(Nanos(1)),
             value,
+            fault: None,
         }
     }
 
@@ -273,6 +280,26 @@ mod tests {
             text.contains("recording abc, 7 rounds; held; q quit"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_channel_that_lost_its_value_says_why() {
+        let mut lost = now("npu.0.load", Some(1));
+        lost.value = None;
+        lost.fault = Some(Reading::Busy("/a/file: another has it".into()));
+        let mut silent = now("axi", Some(1));
+        silent.value = None;
+        let mut seen = Seen::default();
+        seen.take(Watched {
+            running: None,
+            channels: vec![lost, silent],
+        });
+        let text = whole("b", &seen);
+        assert!(
+            text.contains("npu.0.load  lost, busy: /a/file: another has it"),
+            "{text}"
+        );
+        assert!(text.contains("axi  no value yet"), "{text}");
     }
 
     #[test]

@@ -114,7 +114,7 @@ async fn live(
                     }
                     None => {
                         let device = inquiry.device().await?;
-                        Some(Recording::begin(&args.board, &device, global)?)
+                        Some(Recording::begin(&args.board, &device, every, global)?)
                     }
                 };
             }
@@ -219,6 +219,7 @@ mod tests {
             },
             at: Some(Nanos::from_secs(at_s)),
             value,
+            fault: None,
         }
     }
 

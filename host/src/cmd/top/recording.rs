@@ -1,11 +1,13 @@
 //! What `top` sees, kept as a run without trials: one repeat for every few minutes, so that a host that dies
 //! loses no more than that.
 
+use std::time::Duration;
+
 use edgedyno_shared::case::ModelRef;
-use edgedyno_shared::device::DeviceInfo;
+use edgedyno_shared::device::{DeviceInfo, Reading};
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::order::{OrderKey, Pass};
-use edgedyno_shared::repeat::{Outcome, RepeatEnd, RepeatStart};
+use edgedyno_shared::repeat::{Outcome, RepeatEnd, RepeatStart, TextEvent};
 use edgedyno_shared::telemetry::{Channel, ChannelNow, NOT_READ, Quality, Samples, Watched};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::hello::schema_hash;
@@ -39,7 +41,16 @@ pub(super) struct Recording {
     began_unix_ns: i64,
     rounds: usize,
     all_rounds: usize,
-    channels: Vec<(Channel, Samples)>,
+    every: Nanos,
+    channels: Vec<Recorded>,
+}
+
+/// A channel of the repeat that is being taken in.
+struct Recorded {
+    channel: Channel,
+    samples: Samples,
+    /// When it first stopped giving values, why, and how often it did.
+    lost: Option<(Nanos, Reading, u32)>,
 }
 
 impl Recording {
@@ -47,6 +58,7 @@ impl Recording {
     pub(super) fn begin(
         board: &str,
         device: &DeviceInfo,
+        every: Duration,
         global: &Global,
     ) -> Result<Self, CommandError> {
         let store = open_for_writing(global)?;
@@ -80,6 +92,7 @@ impl Recording {
             began_unix_ns: clock::unix_ns(),
             rounds: 0,
             all_rounds: 0,
+            every: Nanos(every.as_nanos().try_into().unwrap_or(i64::MAX)),
             channels: Vec::new(),
         })
     }
@@ -101,37 +114,17 @@ impl Recording {
     }
 
     fn push(&mut self, now: &ChannelNow) {
-        let known = self.channels.iter_mut();
-        let mut known = known.filter(|(channel, _)| channel.name == now.channel.name);
-        let samples = match known.next() {
-            Some((_, samples)) => samples,
+        let known = self.channels.iter();
+        let mut known = known.map(|one| &one.channel.name);
+        let place = match known.position(|name| *name == now.channel.name) {
+            Some(place) => place,
             None => {
-                let channel = Channel {
-                    id: self.channels.len() as u16,
-                    ..now.channel.clone()
-                };
-                let samples = Samples {
-                    channel: channel.id,
-                    at_ns: Vec::new(),
-                    value: Vec::new(),
-                    quality: Vec::new(),
-                };
-                self.channels.push((channel, samples));
-                let (_, samples) = self.channels.last_mut().expect("one was pushed");
-                samples
+                let id = self.channels.len() as u16;
+                self.channels.push(Recorded::begin(id, now, self.every));
+                self.channels.len() - 1
             }
         };
-        // A channel that is read more seldom than this looks is the same sample again.
-        let Some(at) = now.at.filter(|at| samples.at_ns.last() != Some(&at.0)) else {
-            return;
-        };
-        samples.at_ns.push(at.0);
-        samples.value.push(now.value.unwrap_or(NOT_READ));
-        let quality = match now.value {
-            Some(_) => Quality::Ok,
-            None => Quality::Absent,
-        };
-        samples.quality.push(quality.code());
+        self.channels[place].take(now);
     }
 
     /// Writes what was taken as a repeat.
@@ -150,7 +143,7 @@ impl Recording {
                 pass: Pass::Honest,
             },
         };
-        let stamps = channels.iter().flat_map(|(_, samples)| &samples.at_ns);
+        let stamps = channels.iter().flat_map(|one| &one.samples.at_ns);
         let (first, last) = (stamps.clone().min(), stamps.max());
         let moment = |at: Option<&i64>| Nanos(at.copied().unwrap_or_default());
         let (first, last) = (moment(first), moment(last));
@@ -168,9 +161,7 @@ impl Recording {
             trials: 0,
             chunks: 0,
         });
-        let watched = channels
-            .into_iter()
-            .flat_map(|(channel, samples)| [Record::Channel(channel), Record::Samples(samples)]);
+        let watched = channels.into_iter().flat_map(Recorded::records);
         let records = std::iter::once(start).chain(watched).chain([end]);
         let mut segment = self.store.segment(&header)?;
         for (record, sequence) in records.zip(0..) {
@@ -191,5 +182,151 @@ impl Recording {
         }
         self.store.set_run_status(&self.run, RunStatus::Complete)?;
         Ok(self.run.0)
+    }
+}
+
+impl Recorded {
+    /// A channel as it is seen by rounds that are so far apart: no more often than that, whatever its board does.
+    fn begin(id: u16, now: &ChannelNow, every: Nanos) -> Self {
+        let channel = Channel {
+            id,
+            period: now.channel.period.map(|period| period.max(every)),
+            ..now.channel.clone()
+        };
+        let samples = Samples {
+            channel: id,
+            at_ns: Vec::new(),
+            value: Vec::new(),
+            quality: Vec::new(),
+        };
+        Self {
+            channel,
+            samples,
+            lost: None,
+        }
+    }
+
+    fn take(&mut self, now: &ChannelNow) {
+        let samples = &mut self.samples;
+        // A channel that is read more seldom than this looks is the same sample again.
+        let Some(at) = now.at.filter(|at| samples.at_ns.last() != Some(&at.0)) else {
+            return;
+        };
+        let had_value = samples.quality.last() == Some(&Quality::Ok.code());
+        let quality = match (now.value, now.missing()) {
+            (Some(_), _) => Quality::Ok,
+            (None, Some(fault)) => {
+                if had_value {
+                    let (_, _, times) = self.lost.get_or_insert((at, fault.clone(), 0));
+                    *times += 1;
+                }
+                Quality::of(fault)
+            }
+            (None, None) => Quality::Absent,
+        };
+        samples.at_ns.push(at.0);
+        samples.value.push(now.value.unwrap_or(NOT_READ));
+        samples.quality.push(quality.code());
+    }
+
+    /// As an agent tells it of a repeat.
+    fn records(self) -> impl Iterator<Item = Record> {
+        let name = &self.channel.name;
+        let lost = self.lost.map(|(at, fault, times)| {
+            let text = format!(
+                "{name} gave no value from {} ns on ({}: {}), {times} times in all",
+                at.0,
+                fault.state(),
+                fault.reason().unwrap_or_default()
+            );
+            Record::Event(TextEvent {
+                lane: 0,
+                trial: None,
+                code: "channel_lost".into(),
+                text,
+            })
+        });
+        let own = [Record::Channel(self.channel), Record::Samples(self.samples)];
+        own.into_iter().chain(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::telemetry::{ChannelKind, Fidelity};
+
+    use super::*;
+
+    fn now(at_ms: i64, read: Result<i64, Reading>) -> ChannelNow {
+        ChannelNow {
+            channel: Channel {
+                id: 7,
+                name: "npu.0.load".into(),
+                unit: "ppm".into(),
+                kind: ChannelKind::Gauge,
+                source: "/a/file".into(),
+                native_period: None,
+                fidelity: Fidelity::DriverAveraged,
+                period: Some(Nanos::from_millis(100)),
+                probe: Reading::Ok("1".into()),
+            },
+            at: Some(Nanos::from_millis(at_ms)),
+            value: read.clone().ok(),
+            fault: read.err(),
+        }
+    }
+
+    #[test]
+    fn what_is_lost_keeps_its_state_and_its_reason() {
+        let busy = || Reading::Busy("/a/file: another has it".into());
+        let denied = || Reading::Denied("/a/file: refused".into());
+        let reads = [
+            (0, Ok(5)),
+            (100, Err(busy())),
+            (200, Err(denied())),
+            (200, Err(denied())),
+            (300, Ok(6)),
+            (400, Err(denied())),
+        ];
+        let mut recorded = Recorded::begin(3, &now(0, Ok(5)), Nanos::from_millis(500));
+        reads
+            .into_iter()
+            .for_each(|(at, read)| recorded.take(&now(at, read)));
+        let records: Vec<Record> = recorded.records().collect();
+        let [
+            Record::Channel(channel),
+            Record::Samples(samples),
+            Record::Event(event),
+        ] = records.as_slice()
+        else {
+            panic!("a channel, its samples, and what was lost: {records:?}");
+        };
+        assert_eq!((channel.id, samples.channel), (3, 3));
+        assert_eq!(
+            channel.period,
+            Some(Nanos::from_millis(500)),
+            "that of the rounds"
+        );
+        assert_eq!(samples.value, [5, NOT_READ, NOT_READ, 6, NOT_READ]);
+        let states = samples
+            .quality
+            .iter()
+            .filter_map(|code| Quality::from_code(*code));
+        let states: Vec<&str> = states.map(Quality::name).collect();
+        assert_eq!(states, ["ok", "busy", "denied", "ok", "denied"]);
+        assert_eq!(event.code, "channel_lost");
+        let expected = "npu.0.load gave no value from 100000000 ns on (busy: /a/file: another has it), 2 times in all";
+        assert_eq!(event.text, expected);
+    }
+
+    #[test]
+    fn a_channel_that_is_read_more_seldom_than_the_rounds_keeps_its_own_period() {
+        let mut slow = now(0, Ok(1));
+        slow.channel.period = Some(Nanos::from_secs(1));
+        let recorded = Recorded::begin(0, &slow, Nanos::from_millis(300));
+        assert_eq!(recorded.channel.period, Some(Nanos::from_secs(1)));
+        slow.channel.period = None;
+        let once = Recorded::begin(0, &slow, Nanos::from_millis(300));
+        assert_eq!(once.channel.period, None, "read once is read once");
     }
 }
