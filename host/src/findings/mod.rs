@@ -4,12 +4,16 @@
 
 mod clocks;
 mod environment;
+pub(crate) mod governors;
+mod held_back;
 pub mod kinds;
 mod load;
+mod measured;
 mod outcome;
 mod outputs;
 mod page;
 mod placement;
+pub mod quiet;
 mod soak;
 mod stress;
 pub mod sweep;
@@ -28,6 +32,7 @@ use crate::view::{CaseView, RepeatView};
 
 pub(crate) use environment::throttling;
 pub(crate) use load::foreign_share;
+pub(crate) use measured::{measured_cpus, policies_of};
 pub use page::page;
 pub use window::CORRELATED;
 
@@ -192,13 +197,6 @@ impl Hit {
         self.span = Some((from, to));
         self
     }
-}
-
-/// CPUs that the worker was bound to in the window.
-pub(crate) fn measured_cpus(repeat: &RepeatView) -> impl Iterator<Item = u16> + '_ {
-    let last = repeat.row.placements.last();
-    last.into_iter()
-        .flat_map(|placement| placement.wanted.iter().copied())
 }
 
 impl Evidence<'_> {
