@@ -199,6 +199,58 @@ fn a_board_is_added_measured_updated_and_cleared() {
     assert_eq!(listed["boards"], Value::Array(Vec::new()));
 }
 
+/// A list of boards that no command has to go to.
+fn list_of_strangers(sandbox: &Sandbox, names: &[String]) -> std::path::PathBuf {
+    let folder = sandbox.work().join("../home/.config/edgedyno");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("boards.toml");
+    let entry = |name: &String| {
+        format!(
+            "[boards.{name}]\naddresses = []\n[boards.{name}.ssh]\ndestination = \"ssh://nowhere.invalid\"\n\
+             program = \"/opt/edgedyno/0.1.0-ab/edgedyno-agent\"\narchitecture = \"aarch64\"\n\
+             start = \"on-demand\"\n"
+        )
+    };
+    let text: Vec<String> = names.iter().map(entry).collect();
+    std::fs::write(&path, text.join("\n")).unwrap();
+    path
+}
+
+fn listed(sandbox: &Sandbox) -> Vec<String> {
+    let list = sandbox.edgedyno(["board", "list", "--json"]).ok().json();
+    let boards = list["boards"].as_array().unwrap();
+    boards.iter().map(|board| text(&board["name"])).collect()
+}
+
+#[test]
+fn commands_at_the_same_time_lose_no_change_of_the_list() {
+    let sandbox = Sandbox::new();
+    let names: Vec<String> = (0..12).map(|at| format!("b{at:02}")).collect();
+    list_of_strangers(&sandbox, &names);
+    let running: Vec<_> = names[1..]
+        .iter()
+        .map(|name| sandbox.start_edgedyno(["board", "forget", name]))
+        .collect();
+    running.into_iter().for_each(|each| drop(each.wait().ok()));
+    assert_eq!(listed(&sandbox), names[..1]);
+}
+
+/// `board add` works for seconds between its look at the list and its change of it.
+#[test]
+fn what_changes_while_a_board_is_added_stays_changed() {
+    let Some(lab) = Lab::new() else { return };
+    list_of_strangers(&lab.sandbox, &["gone".into(), "stays".into()]);
+    let place = lab.sshd.place();
+    let agent = binaries().agent.display().to_string();
+    let words = ["board", "add", &place, "--name", "x", "--agent", &agent];
+    let mut adding = lab.sandbox.start_edgedyno(words);
+    let folder = lab.sshd.home().join(".local/lib/edgedyno");
+    adding.wait_until("the agent's folder", |_| folder.exists());
+    lab.board(&["forget", "gone"]).ok();
+    adding.wait().ok();
+    assert_eq!(listed(&lab.sandbox), ["stays", "x"]);
+}
+
 /// Who tries it all with the ssh server of the own machine has one home on both sides.
 #[test]
 fn a_board_that_is_this_machine_keeps_what_this_machine_uses() {

@@ -207,7 +207,23 @@ impl KnownBoards {
         toml::to_string(&file).unwrap_or_default()
     }
 
-    pub fn write(&self, settings: &Settings) -> Result<(), SettingsError> {
+    /// Changes the list. It is read anew for that, and no other command changes it meanwhile: what was read
+    /// before something long is old. A change that fails writes nothing.
+    pub fn change<T, E: From<KnownBoardsError>>(
+        settings: &Settings,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let path = settings.boards();
+        let locked = settings.lock(&path);
+        let in_file = |source| KnownBoardsError::from(SettingsError::File { path, source });
+        let _lock = locked.map_err(in_file)?;
+        let mut boards = Self::read(settings)?;
+        let done = change(&mut boards)?;
+        boards.write(settings).map_err(KnownBoardsError::from)?;
+        Ok(done)
+    }
+
+    fn write(&self, settings: &Settings) -> Result<(), SettingsError> {
         let path = settings.boards();
         let written = settings.write(&path, self.to_text().as_bytes());
         written.map_err(|source| SettingsError::File { path, source })
@@ -278,15 +294,54 @@ mod tests {
     fn boards_are_kept_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings::at(folder.path());
-        let mut boards = KnownBoards::read(&settings).unwrap();
-        assert_eq!(boards.iter().count(), 0);
-        boards.add("s100-lab", board()).unwrap();
-        boards.add("pi", behind_ssh()).unwrap();
-        boards.write(&settings).unwrap();
+        assert_eq!(KnownBoards::read(&settings).unwrap().iter().count(), 0);
+        KnownBoards::change(&settings, |boards| {
+            boards.add("s100-lab", board())?;
+            boards.add("pi", behind_ssh())
+        })
+        .unwrap();
         let mut again = KnownBoards::read(&settings).unwrap();
         assert_eq!(again.get("s100-lab"), Some(&board()));
         assert_eq!(again.get("pi"), Some(&behind_ssh()));
         assert!(again.forget("s100-lab") && !again.forget("s100-lab"));
+    }
+
+    #[test]
+    fn changes_at_the_same_time_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings::at(&folder.path().join("not-there-yet"));
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let settings = &settings;
+                scope.spawn(move || {
+                    for at in 0..5 {
+                        let name = format!("b{thread}-{at}");
+                        KnownBoards::change(settings, |boards| boards.add(&name, board())).unwrap();
+                    }
+                    let first = format!("b{thread}-0");
+                    let was_there = KnownBoards::change(settings, |boards| {
+                        Ok::<_, KnownBoardsError>(boards.forget(&first))
+                    });
+                    assert!(was_there.unwrap());
+                });
+            }
+        });
+        let boards = KnownBoards::read(&settings).unwrap();
+        assert_eq!(boards.iter().count(), 8 * 4);
+    }
+
+    #[test]
+    fn a_change_that_fails_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings::at(folder.path());
+        KnownBoards::change(&settings, |boards| boards.add("a", board())).unwrap();
+        let failed = KnownBoards::change(&settings, |boards| {
+            boards.forget("a");
+            boards.add("not a name", board())
+        });
+        assert!(failed.is_err());
+        let boards = KnownBoards::read(&settings).unwrap();
+        assert_eq!(boards.get("a"), Some(&board()));
     }
 
     #[test]

@@ -48,9 +48,7 @@ fn cost(effort: Effort, mode: &str, most: f64, step: Duration) -> Result<Figure>
     }
     Ok(Figure {
         name: "sampler",
-        what: format!(
-            "CPU of the threads that watch, by their own count over {seconds}, {mode}"
-        ),
+        what: format!("CPU of the threads that watch, by their own count over {seconds}, {mode}"),
         unit: "% of a core",
         control: neighbours(&costs),
         samples: costs,

@@ -4,7 +4,7 @@ use clap::Args;
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::wire::hello::DaemonStatus;
 
-use super::add::{by_hand, failed};
+use super::add::{by_hand, failed, is_still};
 use crate::board::known::{KnownBoards, SshRoute};
 use crate::board::settings::Settings;
 use crate::board::setup::{self, SetupError};
@@ -33,7 +33,7 @@ pub(super) struct RemoveArgs {
 
 pub(super) fn run(args: &RemoveArgs, settings: &Settings, json: bool) -> CommandResult {
     let name = &args.name;
-    let mut boards = KnownBoards::read(settings)?;
+    let boards = KnownBoards::read(settings)?;
     let Some(known) = boards.get(name).cloned() else {
         if name == local::NAME {
             return Err(CommandError::usage(
@@ -50,8 +50,13 @@ pub(super) fn run(args: &RemoveArgs, settings: &Settings, json: bool) -> Command
         let removed = clear(name, route, args.force).await;
         removed.map_err(|why| why.told(name))
     })?;
-    boards.forget(name);
-    boards.write(settings)?;
+    KnownBoards::change(settings, |boards| {
+        // Whoever set it up anew elsewhere meanwhile keeps it.
+        if is_still(boards, name, route) {
+            boards.forget(name);
+        }
+        Ok::<_, CommandError>(())
+    })?;
     match json {
         true => print::json(&documents::board_removed(name, &removed)),
         false => print::result(ui::board::removed(name, &removed)),
