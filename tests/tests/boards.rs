@@ -251,6 +251,78 @@ fn what_changes_while_a_board_is_added_stays_changed() {
     assert_eq!(listed(&lab.sandbox), ["stays", "x"]);
 }
 
+/// Names in a folder; none where there is no folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_board_that_cannot_be_added_is_left_as_it_was() {
+    let Some(lab) = Lab::new() else { return };
+    let home = lab.sshd.home();
+    let add = |agent: &Path, more: &[&str]| {
+        let agent = agent.display().to_string();
+        let place = lab.sshd.place();
+        let words = ["board", "add", &place, "--name", "x", "--agent", &agent];
+        lab.sandbox.edgedyno(words.iter().chain(more))
+    };
+    // A program for this processor that is no agent.
+    let other = lab
+        .sandbox
+        .write("other/edgedyno-agent", std::fs::read("/bin/true").unwrap());
+    add(&other, &[]).expect_code(4);
+    assert_eq!(names(&home), ["tmp"]);
+
+    // An agent that does not take this host up, which the network would need.
+    let identity = home.join(".local/state/edgedyno/identity");
+    std::fs::create_dir_all(&identity).unwrap();
+    let hosts = identity.join("authorized_hosts");
+    std::fs::write(&hosts, "# hosts\nnobody knows what this is\n").unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let is_root = nix::unistd::getuid().is_root();
+    let as_root: &[&str] = if is_root { &["--as-root"] } else { &[] };
+    let listens = [&["--listen", &listen][..], as_root].concat();
+    let refused = add(&binaries().agent, &listens).expect_code(4).stderr;
+    for word in [
+        "does not take up this host",
+        "authorized_hosts",
+        "line 2",
+        "hint: ",
+    ] {
+        assert!(refused.contains(word), "{word}: {refused}");
+    }
+    assert_eq!(names(&home.join(".local")), ["state"], "{refused}");
+    assert!(hosts.is_file(), "what was there stays");
+    assert!(listed(&lab.sandbox).is_empty());
+
+    std::fs::remove_file(&hosts).unwrap();
+    let added = add(&binaries().agent, &[&listens[..], &["--json"]].concat());
+    assert_eq!(added.ok().json()["network"], listen);
+}
+
+#[test]
+fn nothing_is_left_of_an_agent_that_was_ended_while_it_measured() {
+    let Some(lab) = Lab::added() else { return };
+    let model = small_model(&lab.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = ["run", &model, "--board", "x", "--backend", "rten"];
+    let rules = ["--warmup", "2", "--duration", "60s"];
+    let mut running = lab.sandbox.start_edgedyno(words.iter().chain(&rules));
+    running.wait_until("a worker", |_| lab.measures());
+    running.signal(nix::sys::signal::Signal::SIGKILL);
+    drop(running);
+    let removed = lab.board(&["remove", "x", "--force"]).ok().stdout;
+    let arenas = lab.sandbox.runtime().join("board/edgedyno");
+    assert_eq!(names(&arenas), Vec::<String>::new(), "{removed}");
+    assert!(!arenas.exists(), "{removed}");
+    assert_eq!(names(&lab.sshd.home()), ["tmp"], "{removed}");
+}
+
 /// Who tries it all with the ssh server of the own machine has one home on both sides.
 #[test]
 fn a_board_that_is_this_machine_keeps_what_this_machine_uses() {
@@ -801,6 +873,93 @@ fn a_runtime_is_brought_to_a_board() {
         "{removed}"
     );
     assert!(!cache.exists());
+}
+
+/// A login whose uploads come as that shell command lets them.
+fn slow_uploads(folder: &Path, upload: &str) -> Login {
+    let script = format!(
+        "#!/bin/sh\ncase \"$SSH_ORIGINAL_COMMAND\" in\n*/runtimes/*'cat >'*) {{ {upload}; }} | /bin/sh -c \"$SSH_ORIGINAL_COMMAND\";;\n\
+         *) exec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\";;\nesac\n"
+    );
+    let shell = folder.join("login");
+    std::fs::write(&shell, script).unwrap();
+    std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    Login {
+        forced: Some(shell.display().to_string()),
+        ..Login::default()
+    }
+}
+
+/// Libraries with their own name, whole or not, that are on the board.
+fn libraries(lab: &Lab) -> Vec<String> {
+    let versions = lab.sshd.home().join(".cache/edgedyno/runtimes/onnxruntime");
+    let folders = names(&versions);
+    let files = folders
+        .iter()
+        .flat_map(|folder| names(&versions.join(folder)));
+    files.filter(|name| !name.starts_with(".new-")).collect()
+}
+
+fn install_words(library: &Path) -> [String; 7] {
+    let library = library.display().to_string();
+    let words = [
+        "runtime",
+        "install",
+        "onnxruntime",
+        "--board",
+        "x",
+        "--from",
+        &library,
+    ];
+    words.map(str::to_owned)
+}
+
+/// The board's end of a cut line looks like the end of the file.
+#[test]
+fn a_library_that_came_in_part_does_not_get_its_name() {
+    let Some(library) = runtime::onnxruntime() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let login = slow_uploads(folder.path(), "head -c 65536");
+    let Some(lab) = Lab::with(login) else { return };
+    lab.add(&[]).ok();
+    let refused = lab.sandbox.edgedyno(install_words(&library)).expect_code(4);
+    assert!(refused.stderr.contains("65536 of "), "{}", refused.stderr);
+    assert_eq!(libraries(&lab), Vec::<String>::new());
+}
+
+#[test]
+fn a_line_that_is_cut_while_a_library_is_sent_leaves_no_half_of_it() {
+    let Some(library) = runtime::onnxruntime() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let upload = "head -c 65536; sleep 2; cat";
+    let login = slow_uploads(folder.path(), upload);
+    let Some(mut lab) = Lab::with(login) else {
+        return;
+    };
+    lab.add(&[]).ok();
+    let mut sending = lab.sandbox.start_edgedyno(install_words(&library));
+    let versions = lab.sshd.home().join(".cache/edgedyno/runtimes/onnxruntime");
+    sending.wait_until("the first bytes", |_| {
+        let folders = names(&versions);
+        let mut files = folders
+            .iter()
+            .flat_map(|folder| names(&versions.join(folder)));
+        files.any(|name| name.starts_with(".new-"))
+    });
+    lab.sshd.stop();
+    sending.wait().expect_code(4);
+    // The shell on the board goes on when its input has ended.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(libraries(&lab), Vec::<String>::new());
+
+    let login = lab.login.clone();
+    lab.sshd.restart(&login);
+    lab.sandbox.edgedyno(install_words(&library)).ok();
+    assert_eq!(libraries(&lab).len(), 1);
 }
 
 #[test]

@@ -13,10 +13,10 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::agents::{self, AgentFile, NoAgent};
-use super::known::{KnownBoard, SshRoute, Start, environment};
+use super::known::{KnownBoard, SshRoute, Start};
 use super::link::{Link, LinkError};
 use super::quic::Quic;
-use super::ssh::deploy::{self, Account, DeployError, Deployed, Introduction, Place};
+use super::ssh::deploy::{self, Account, Before, DeployError, Deployed, Introduction, Place};
 use super::ssh::probe::{Libc, Probe};
 use super::ssh::shell::is_plain_path;
 use super::ssh::{Destination, Shell, Ssh, SshError};
@@ -190,11 +190,26 @@ pub async fn add(
         listen: wishes.listen,
         keep,
     };
-    let deployed = send(&shell, &base, &agent, &route, identity, tell).await?;
-    route.program.clone_from(&deployed.program);
-    tell(Step::Starting);
-    let ssh = Ssh::new(name, route.clone());
-    let makes_way = settle(&ssh, &shell, Occasion::Add, (&probe).into()).await?;
+    let environment = route.environment();
+    let before = deploy::look(&shell, &base, &agent, &environment).await?;
+    let brought = async {
+        let deployed = send(&shell, &base, &agent, &before, &route, identity, tell).await?;
+        route.program.clone_from(&deployed.program);
+        tell(Step::Starting);
+        let ssh = Ssh::new(name, route.clone());
+        let makes_way = settle(&ssh, &shell, Occasion::Add, (&probe).into()).await?;
+        Ok((ssh, deployed, makes_way))
+    };
+    let (ssh, deployed, makes_way) = match brought.await {
+        Ok(brought) => brought,
+        Err(why) => {
+            // What cannot be taken back now is found by the next `add`.
+            let undone = deploy::undo(&shell, &base, &agent, &before, &environment).await;
+            undone.unwrap_or_else(|why| tracing::warn!("the board is not as it was: {why}"));
+            return Err(why);
+        }
+    };
+    // From here on an agent serves there, whose log says what is wrong.
     finish(ssh, probe, deployed, makes_way, identity, tell).await
 }
 
@@ -221,7 +236,8 @@ pub async fn update(
     }
     let temporary = Temporary::new()?;
     let agent = agents::find(agent, &route.architecture, &temporary.path)?;
-    let deployed = send(&shell, base, &agent, route, identity, tell).await?;
+    let before = deploy::look(&shell, base, &agent, &route.environment()).await?;
+    let deployed = send(&shell, base, &agent, &before, route, identity, tell).await?;
     let was_known = route.program == deployed.program;
     let route = SshRoute {
         program: deployed.program.clone(),
@@ -310,6 +326,7 @@ async fn send(
     shell: &Shell,
     base: &str,
     agent: &AgentFile,
+    before: &Before,
     route: &SshRoute,
     identity: &Identity,
     tell: Tell<'_>,
@@ -319,12 +336,12 @@ async fn send(
         name: super::settings::own_name(),
     };
     let mut sent = |done| tell(Step::Sending(done, agent.bytes));
-    let environment = environment(route.keep.as_deref());
     let deployed = deploy::deploy(
         shell,
         base,
         agent,
-        &environment,
+        before,
+        &route.environment(),
         Some(&introduction),
         &mut sent,
     )

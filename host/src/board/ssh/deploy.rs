@@ -3,6 +3,8 @@
 //! Each build has a folder of its own, `BASE/VERSION-HASH/edgedyno-agent`, so that an update stands beside
 //! what runs. Nothing is written over.
 
+use std::path::Path;
+
 use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::link::key::PublicKey;
@@ -29,14 +31,23 @@ pub enum DeployError {
     Ssh(#[from] SshError),
     #[error("the board's disk is full")]
     Full { said: String },
-    #[error("what arrived on the board is not what was sent")]
+    #[error("what arrived on the board is not what was sent{}", said_after(said))]
     Damaged { said: String },
     #[error("the agent cannot run on the board: {said}")]
     CannotRun { said: String },
+    #[error("the agent on the board does not take up this host: {said}")]
+    Admission { said: String },
     #[error("the agent cannot be started as a service: {said}")]
     Service { said: String },
     #[error("the board does not do as it should: {said}")]
     Script { said: String },
+}
+
+fn said_after(said: &str) -> String {
+    match said {
+        "" => String::new(),
+        said => format!(": {said}"),
+    }
 }
 
 impl DeployError {
@@ -55,6 +66,9 @@ impl DeployError {
                 "nothing can be started in that folder: name another with --folder".into()
             }
             Self::CannotRun { .. } => "see that it is the agent for this board: --agent FILE".into(),
+            Self::Admission { .. } => {
+                "mend the file on the board that it names, or move it away, and run the command again".into()
+            }
             Self::Service { .. } => "leave out --service: the agent is then started when it is needed".into(),
             Self::Script { .. } => "mend what the board says, and run the command again".into(),
         }
@@ -92,28 +106,54 @@ pub fn version_folder(base: &str, sha256: &Sha256) -> String {
     format!("{base}/{}-{}", edgedyno_shared::VERSION, &hash[..12])
 }
 
-/// Sends the agent if it is not there, tries it, and lets it know this host.
-pub async fn deploy(
+/// What was on the board before anything was brought there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Before {
+    /// The very agent that is to be brought.
+    has_it: bool,
+    /// What an agent that came before made there.
+    is_noted: bool,
+    /// Folders that an agent uses and those above them, the deepest first, as far as they were not there.
+    absent: Vec<String>,
+}
+
+/// Looks at what an agent will find there.
+pub async fn look(
     shell: &Shell,
     base: &str,
     agent: &AgentFile,
     environment: &str,
-    introduction: Option<&Introduction>,
-    tell: &mut dyn FnMut(u64),
-) -> Result<Deployed, DeployError> {
+) -> Result<Before, DeployError> {
     debug_assert!(is_plain_path(base), "{base}");
     let folder = version_folder(base, &agent.sha256);
-    let program = format!("{folder}/edgedyno-agent");
     let script = format!(
-        "{}{}{program} self-hash",
+        "{}{}[ -e {base}/{MADE} ] && echo noted\n{folder}/edgedyno-agent self-hash",
         exported(environment),
         absent(base)
     );
     let found = shell.run(&script).await?;
     let hash = agent.sha256.to_string();
-    let is_there = found.output.lines().any(|line| line.trim() == hash);
-    let unfinished = format!("{base}/.new-{}", marker());
-    if !is_there {
+    Ok(Before {
+        has_it: found.output.lines().any(|line| line.trim() == hash),
+        is_noted: found.output.lines().any(|line| line == "noted"),
+        absent: told_absent(&found.output),
+    })
+}
+
+/// Sends the agent if it is not there, tries it, and lets it know this host.
+pub async fn deploy(
+    shell: &Shell,
+    base: &str,
+    agent: &AgentFile,
+    before: &Before,
+    environment: &str,
+    introduction: Option<&Introduction>,
+    tell: &mut dyn FnMut(u64),
+) -> Result<Deployed, DeployError> {
+    let folder = version_folder(base, &agent.sha256);
+    let program = format!("{folder}/edgedyno-agent");
+    if !before.has_it {
+        let unfinished = format!("{base}/.new-{}", marker());
         let line = format!(
             "umask 077; mkdir -p {base} && cat > {unfinished} || {{ rm -f {unfinished}; exit 9; }}"
         );
@@ -121,32 +161,25 @@ pub async fn deploy(
         if sent.code != 0 {
             return Err(refused(&sent));
         }
-        let note = note_absent(base, &found.output);
+        let note = note_absent(base, &before.absent);
         install(shell, &unfinished, &folder, agent, &note).await?;
     }
-    let admit = introduction.map(|known| {
-        let name: String = known
-            .name
-            .chars()
-            .filter(|c| c.is_ascii_alphanumeric() || "-_.@".contains(*c))
-            .collect();
-        format!("{environment}{program} admit admin {} {name}", known.key)
-    });
     let script = format!(
-        "{program} version || exit 1\n{}\n{}",
-        admit.unwrap_or_default(),
+        "{program} version || exit 1\n{}{}",
+        introduction.map_or_else(String::new, |known| admission(&program, environment, known)),
         prune(base, &folder)
     );
     let answer = shell.run(&script).await?;
+    let said = super::fault::last_words(&answer.stderr);
     let mut lines = answer.output.lines();
     let build = lines
         .next()
         .and_then(|line| line.split_once(" build "))
         .map(|(_, build)| build.to_owned());
-    let Some(build) = build.filter(|_| answer.code == 0) else {
-        return Err(DeployError::CannotRun {
-            said: super::fault::last_words(&answer.stderr),
-        });
+    let build = match (answer.code, build) {
+        (0, Some(build)) => build,
+        (NOT_ADMITTED, _) => return Err(DeployError::Admission { said }),
+        _ => return Err(DeployError::CannotRun { said }),
     };
     let values = |name: &'static str| {
         answer
@@ -155,14 +188,31 @@ pub async fn deploy(
             .filter_map(move |line| Some(line.strip_prefix(name)?.to_owned()))
     };
     let key = values("key ").next().and_then(|key| key.parse().ok());
+    if introduction.is_some() && key.is_none() {
+        let said = "it does not tell its key".into();
+        return Err(DeployError::Admission { said });
+    }
     Ok(Deployed {
         program,
         build,
         sha256: agent.sha256,
         key,
-        sent: if is_there { 0 } else { agent.bytes },
+        sent: if before.has_it { 0 } else { agent.bytes },
         deleted: values("deleted ").collect(),
     })
+}
+
+/// How the script ends when the agent does not take the host up.
+const NOT_ADMITTED: i32 = 3;
+
+/// Lets the agent know a host. One that it does not know is none on the network, which must not go unsaid.
+fn admission(program: &str, environment: &str, known: &Introduction) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_.@".contains(*c);
+    let name: String = known.name.chars().filter(is_plain).collect();
+    format!(
+        "{environment}{program} admit admin {} {name} || exit {NOT_ADMITTED}\n",
+        known.key
+    )
 }
 
 /// The file in the base that lists the folders that were not on the board before: `remove` takes them away
@@ -183,10 +233,17 @@ fn absent(base: &str) -> String {
     )
 }
 
-/// Keeps what [`absent`] told, unless an agent that came before did.
-fn note_absent(base: &str, told: &str) -> String {
-    let folders = told.lines().filter_map(|line| line.strip_prefix("absent "));
-    let folders: Vec<&str> = folders.filter(|folder| is_plain_path(folder)).collect();
+/// What [`absent`] told.
+fn told_absent(output: &str) -> Vec<String> {
+    let folders = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("absent "));
+    let folders = folders.filter(|folder| is_plain_path(folder));
+    folders.map(str::to_owned).collect()
+}
+
+/// Keeps what was not there, unless an agent that came before did.
+fn note_absent(base: &str, folders: &[String]) -> String {
     match folders.is_empty() {
         true => String::new(),
         false => format!(
@@ -228,14 +285,58 @@ fn refused(answer: &Answer) -> DeployError {
     }
 }
 
-/// Removes all builds but the newest and the one just used; a program that runs keeps its file.
+/// Removes all builds but the one just used and those used before it; a program that runs keeps its file.
 fn prune(base: &str, keep: &str) -> String {
     let others = KEPT - 1;
     format!(
-        "touch {keep}\nleft={others}\nfor program in $(ls -dt {base}/*/edgedyno-agent 2>/dev/null); do\n\
+        "touch {keep}/edgedyno-agent\nleft={others}\nfor program in $(ls -dt {base}/*/edgedyno-agent 2>/dev/null); do\n\
          folder=${{program%/edgedyno-agent}}\n[ \"$folder\" = {keep} ] && continue\n\
          if [ \"$left\" -gt 0 ]; then left=$((left - 1)); continue; fi\n\
-         rm -rf \"$folder\" && echo \"deleted $folder\"\ndone\nrm -f {base}/.new-*\ntrue\n"
+         rm -rf \"$folder\" && echo \"deleted $folder\"\ndone\n{}true\n",
+        sweep(base)
+    )
+}
+
+/// Removes what uploads left that ended long ago; a younger file may be one of another host that still comes.
+/// A busybox whose `find` knows no age leaves them to [`remove`].
+fn sweep(base: &str) -> String {
+    format!(
+        "find {base}/ -maxdepth 1 -name '.new-*' -type f -mmin +60 -exec rm -f {{}} \\; 2>/dev/null\n"
+    )
+}
+
+/// Takes back what an `add` brought that failed, and only that: the agent when the board did not have it, and
+/// folders that were not there before, with what the agent put into those of its own.
+pub async fn undo(
+    shell: &Shell,
+    base: &str,
+    agent: &AgentFile,
+    before: &Before,
+    environment: &str,
+) -> Result<(), SshError> {
+    let folder = version_folder(base, &agent.sha256);
+    let script = exported(environment) + &undoing(base, &folder, before);
+    shell.run(&script).await.map(drop)
+}
+
+/// The script of [`undo`]. A state folder that was there before may name the program as the one that serves.
+fn undoing(base: &str, folder: &str, before: &Before) -> String {
+    let made = before.absent.join(" ");
+    let mut program = String::new();
+    if !before.has_it {
+        program += &format!("serves {folder} || rm -rf {folder}\n");
+        if !before.is_noted {
+            program += &format!("rm -f {base}/{MADE}\n");
+        }
+    }
+    format!(
+        "{KEEPS}made() {{ case \" {made} \" in *\" $1 \"*) ;; *) return 1;; esac; }}\n\
+         serves() {{ grep -qF \"$1/\" \"$state/program\" 2>/dev/null; }}\n\
+         if made \"$state\"; then\ndaemon=$(cat \"$state/agent.lock\" 2>/dev/null)\n\
+         [ -z \"$daemon\" ] || kill \"$daemon\" 2>/dev/null\n\
+         for turn in 1 2 3; do [ -n \"$daemon\" ] && kill -0 \"$daemon\" 2>/dev/null || break; sleep 1; done\n\
+         rm -rf \"$state\"\nfi\n{program}\
+         for folder in {made}; do rmdir \"$folder\" 2>/dev/null; done\ntrue"
     )
 }
 
@@ -351,16 +452,20 @@ fn service_script(unit: &str, is_root: bool, place: Place) -> String {
             "loginctl enable-linger",
         ),
     };
+    // A unit that was not there before and does not start is not left to be started by the next boot.
     let written = format!(
         "folder=\"{folder}\"\n{systemctl} --version >/dev/null || exit 1\nmkdir -p \"$folder\" || exit 1\n\
-         cat > \"$folder/{UNIT_NAME}\" <<'EDGEDYNO_UNIT' || exit 1\n{unit}\nEDGEDYNO_UNIT\n{linger}\n\
-         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} || exit 1\n"
+         had=; [ -e \"$folder/{UNIT_NAME}\" ] && had=yes\n\
+         back() {{ [ -n \"$had\" ] || {{ {systemctl} disable --now {UNIT_NAME}; rm -f \"$folder/{UNIT_NAME}\"; \
+         {systemctl} daemon-reload; }} >/dev/null 2>&1; exit 1; }}\n\
+         cat > \"$folder/{UNIT_NAME}\" <<'EDGEDYNO_UNIT' || back\n{unit}\nEDGEDYNO_UNIT\n{linger}\n\
+         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} || back\n"
     );
     let started = format!(
-        "{systemctl} restart {UNIT_NAME} || exit 1\n\
+        "{systemctl} restart {UNIT_NAME} || back\n\
          # A service that ends at once was started all the same.\nsleep 1\n\
          {systemctl} is-active --quiet {UNIT_NAME} && exit 0\n\
-         {journal} --unit {UNIT_NAME} --lines 3 --output cat --no-pager >&2\nexit 1"
+         {journal} --unit {UNIT_NAME} --lines 3 --output cat --no-pager >&2\nback"
     );
     match place {
         Place::Free => written + &started,
@@ -452,7 +557,10 @@ pub async fn remove(
     own: &Own,
 ) -> Result<Removed, DeployError> {
     debug_assert!(is_plain_path(base), "{base}");
-    let script = removal(base, &exported(&route.environment()), own);
+    let environment = exported(&route.environment());
+    let asked = shell.run(&(environment.clone() + ASK_VARIABLES)).await?;
+    let arenas = arenas(&asked.output);
+    let script = removal(base, &environment, own, arenas.as_deref());
     let answer = shell.run(&script).await?;
     let told = |word: &str| -> Vec<String> {
         let lines = answer.output.lines();
@@ -465,9 +573,29 @@ pub async fn remove(
     })
 }
 
+/// What an agent works out its folders from, as lines.
+const ASK_VARIABLES: &str = "for name in EDGEDYNO_AGENT_STATE XDG_STATE_HOME HOME; do\n\
+    eval \"value=\\${$name:-}\"; printf '%s=%s\\n' \"$name\" \"$value\"; done\n";
+
+/// The name of the folder for arenas of the agent there, which one that is killed leaves. It follows the state
+/// folder, so that no other agent's has it.
+fn arenas(variables: &str) -> Option<String> {
+    let of = |name: &str| {
+        let mut lines = variables.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+    };
+    // Its place does not matter here, and with it the user's number.
+    let folders = AgentFolders::from_env(|name| of(name).map(Into::into), 0).ok()?;
+    let name = folders.runtime.file_name()?.to_str()?;
+    folders.state.is_absolute().then(|| name.to_owned())
+}
+
 /// The script of [`remove`]. A daemon that was told to leave may still be about it.
-fn removal(base: &str, environment: &str, own: &Own) -> String {
+fn removal(base: &str, environment: &str, own: &Own, arenas: Option<&str>) -> String {
     let test = own.test();
+    let arenas = arenas.map_or_else(String::new, |name| {
+        format!("[ -e \"$state\" ] || ! [ -O \"$folder/{name}\" ] || gone \"$folder/{name}\"; ")
+    });
     format!(
         "{environment}{test}{KEEPS}\
          gone() {{ [ -e \"$1\" ] || [ -L \"$1\" ] || return 0; rm -rf \"$1\" && echo \"deleted $1\"; }}\n\
@@ -479,7 +607,7 @@ fn removal(base: &str, environment: &str, own: &Own) -> String {
          daemon=$(cat \"$state/agent.lock\" 2>/dev/null)\n\
          for turn in 1 2 3; do [ -n \"$daemon\" ] && kill -0 \"$daemon\" 2>/dev/null || break; sleep 1; done\n\
          for folder in \"$state\" \"$cache\"; do own \"$folder\" || gone \"$folder\"; done\n\
-         for folder in \"${{XDG_RUNTIME_DIR:-/nowhere}}/edgedyno\" \"/dev/shm/edgedyno-$(id -u)\"; do empty \"$folder\"; done\n\
+         for folder in \"${{XDG_RUNTIME_DIR:-/nowhere}}/edgedyno\" \"/dev/shm/edgedyno-$(id -u)\"; do {arenas}empty \"$folder\"; done\n\
          for folder in {base}/*/; do [ -f \"$folder/edgedyno-agent\" ] && gone \"${{folder%/}}\"; done\n\
          made=$(cat {base}/{MADE} 2>/dev/null)\n\
          rm -f {base}/.new-* {base}/{MADE}\n\
@@ -489,70 +617,77 @@ fn removal(base: &str, environment: &str, own: &Own) -> String {
     )
 }
 
-/// A file of a runtime, put where the agent looks for it.
+/// A file of a runtime, to be put where the agent looks for it.
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeFile<'a> {
+    pub path: &'a Path,
+    pub bytes: u64,
+    pub sha256: &'a str,
+    /// Its folder, below the cache.
+    pub below: &'a str,
+}
+
+/// Sends it under a working name, and gives it its own when all of it is there: the end of an ssh that died
+/// looks like the end of the file to the board. The path that it has then.
 pub async fn put_runtime_file(
     shell: &Shell,
     environment: &str,
-    below: &str,
-    file: &std::path::Path,
-    sha256: &str,
+    file: &RuntimeFile<'_>,
     tell: &mut dyn FnMut(u64),
 ) -> Result<String, DeployError> {
-    let name = file
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let folder =
-        format!("\"${{EDGEDYNO_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/edgedyno}}/{below}\"");
-    let environment = exported(environment).replace('\n', "; ");
+    let name = file.path.file_name().unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
+    let folder = format!(
+        "\"${{EDGEDYNO_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/edgedyno}}/{}\"",
+        file.below
+    );
     let unfinished = format!(".new-{}", marker());
     let line = format!(
-        "{environment}umask 077; mkdir -p {folder} && cd {folder} && cat > {unfinished} || \
-         {{ rm -f {unfinished}; exit 9; }}; mv -f {unfinished} {name}; pwd"
+        "{}umask 077; mkdir -p {folder} && cd {folder} && cat > {unfinished} || \
+         {{ rm -f {unfinished}; exit 9; }}",
+        exported(environment).replace('\n', "; ")
     );
-    if !super::shell::is_plain(&line) {
+    if !super::shell::is_plain(&line) || !is_plain_path(&format!("/{name}")) {
         return Err(DeployError::Ssh(SshError::new(
             shell,
             Fault::Shell,
             format!("`{name}` is no name for a file on a board"),
         )));
     }
-    let sent = shell.send(&line, file, tell).await?;
+    let sent = shell.send(&line, file.path, tell).await?;
     if sent.code != 0 {
         return Err(refused(&sent));
     }
-    let folder = sent
-        .output
-        .lines()
-        .last()
-        .unwrap_or_default()
-        .trim()
-        .to_owned();
-    let path = format!("{folder}/{name}");
-    check_hash(shell, &path, sha256).await?;
-    Ok(path)
+    let script = exported(environment) + &settled(&folder, &unfinished, &name, file);
+    let answer = shell.run(&script).await?;
+    match answer.code {
+        0 => Ok(format!("{}/{name}", answer.output.trim())),
+        7 => Err(DeployError::Damaged {
+            said: super::fault::last_words(&answer.stderr),
+        }),
+        _ => Err(refused(&answer)),
+    }
 }
 
-/// By the board's own tool where it has one; a board without gets no check beyond ssh's.
-async fn check_hash(shell: &Shell, path: &str, sha256: &str) -> Result<(), DeployError> {
-    let script = format!(
-        "command -v sha256sum >/dev/null || exit 0\nsha256sum \"{path}\" | cut -d ' ' -f 1"
-    );
-    let answer = shell.run(&script).await?;
-    match answer.output.trim() {
-        "" => Ok(()),
-        found if found == sha256 => Ok(()),
-        found => Err(DeployError::Damaged {
-            said: format!("{path} has sha256 {found}"),
-        }),
-    }
+/// Looks at a file that was sent, and gives it its name; its folder is told. A board without any tool for
+/// hashes counts bytes, and its agent then says what it opened.
+fn settled(folder: &str, unfinished: &str, name: &str, file: &RuntimeFile<'_>) -> String {
+    let RuntimeFile { bytes, sha256, .. } = file;
+    format!(
+        "cd {folder} || exit 6\n\
+         damaged() {{ rm -f {unfinished}; echo \"$1\" >&2; exit 7; }}\n\
+         there=$(wc -c < {unfinished}) || exit 6\n\
+         [ \"$there\" -eq {bytes} ] || damaged \"{name} has $there of {bytes} bytes\"\n\
+         hash=$({{ sha256sum {unfinished} || busybox sha256sum {unfinished} || \
+         openssl dgst -sha256 -r {unfinished}; }} 2>/dev/null)\nhash=${{hash%% *}}\n\
+         case \"$hash\" in ''|{sha256}) ;; *) damaged \"{name} has sha256 $hash\";; esac\n\
+         mv -f {unfinished} {name} || exit 6\n{}pwd",
+        sweep(".")
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn route(start: Start, listen: Option<&str>) -> SshRoute {
@@ -641,7 +776,7 @@ mod tests {
     fn bring(home: &Path, base: &Path, environment: &str) {
         let base = base.display().to_string();
         let before = on_board(home, &format!("{environment}{}", absent(&base)));
-        let note = note_absent(&base, &before.join("\n"));
+        let note = note_absent(&base, &told_absent(&before.join("\n")));
         on_board(
             home,
             &format!(
@@ -651,9 +786,21 @@ mod tests {
         );
     }
 
+    /// What [`look`] tells of a board without the agent.
+    fn before(home: &Path, base: &Path) -> Before {
+        let told = on_board(home, &absent(&base.display().to_string()));
+        Before {
+            has_it: false,
+            is_noted: false,
+            absent: told_absent(&told.join("\n")),
+        }
+    }
+
     /// Takes it away again; units of this machine are none of the board's.
     fn clear(home: &Path, base: &str, environment: &str) -> Vec<String> {
-        let script = removal(base, environment, &Own::default());
+        let asked = on_board(home, &format!("{environment}{ASK_VARIABLES}"));
+        let arenas = arenas(&asked.join("\n"));
+        let script = removal(base, environment, &Own::default(), arenas.as_deref());
         let units = home.with_extension("units").display().to_string();
         on_board(home, &script.replace("/etc/systemd/system", &units))
     }
@@ -723,28 +870,302 @@ mod tests {
         assert!(names(&home).is_empty());
     }
 
+    /// An agent that was killed leaves its arenas; whoever else measures there has others.
     #[test]
-    fn the_newest_builds_stay() {
-        let base = tempfile::tempdir().unwrap();
-        let at = base.path().display().to_string();
-        for (age, name) in ["0.1.0-d", "0.1.0-c", "0.1.0-b", "0.1.0-a"]
-            .iter()
-            .enumerate()
-        {
-            let folder = base.path().join(name);
-            std::fs::create_dir(&folder).unwrap();
+    fn arenas_go_with_the_agent_whose_they_are() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        let base = home.join(".local/lib/edgedyno");
+        bring(&home, &base, "");
+        let get = |name: &str| (name == "HOME").then(|| home.clone().into_os_string());
+        let folders = AgentFolders::from_env(get, 7).unwrap();
+        let arenas = home.with_extension("run").join("edgedyno");
+        let own = arenas.join(folders.runtime.file_name().unwrap());
+        for folder in [&own, &arenas.join("state-of-another")] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("7.arena"), "trials").unwrap();
+        }
+        let deleted = clear(&home, &base.display().to_string(), "");
+        assert!(deleted.contains(&format!("deleted {}", own.display())));
+        assert_eq!(names(&arenas), ["state-of-another"], "{deleted:#?}");
+    }
+
+    #[test]
+    fn a_place_that_tells_no_state_folder_has_no_arenas_to_take_away() {
+        for told in ["", "EDGEDYNO_AGENT_STATE=\nXDG_STATE_HOME=\nHOME=\n"] {
+            assert_eq!(arenas(told), None);
+        }
+        let moved = "EDGEDYNO_AGENT_STATE=/a\nXDG_STATE_HOME=\nHOME=/h\n";
+        assert_ne!(arenas(moved), arenas("HOME=/h\n"));
+        assert!(arenas(moved).unwrap().starts_with("state-"));
+    }
+
+    #[test]
+    fn what_a_failed_add_brought_goes_again_and_nothing_else() {
+        for had in [
+            None,
+            Some(".local/state"),
+            Some(".local/lib/edgedyno/0.0.9-cd"),
+        ] {
+            let place = tempfile::tempdir().unwrap();
+            let home = place.path().join("home");
+            std::fs::create_dir(&home).unwrap();
+            if let Some(had) = had {
+                std::fs::create_dir_all(home.join(had)).unwrap();
+            }
+            let base = home.join(".local/lib/edgedyno");
+            let before = before(&home, &base);
+            bring(&home, &base, "");
+            let at = base.display().to_string();
+            on_board(&home, &undoing(&at, &format!("{at}/0.1.0-ab"), &before));
+            let left = on_board(&home, "cd \"$HOME\" && find .");
+            let left: Vec<&str> = left
+                .iter()
+                .filter_map(|path| path.strip_prefix("./"))
+                .collect();
+            let kept: Vec<&Path> = had
+                .map(Path::new)
+                .into_iter()
+                .flat_map(Path::ancestors)
+                .collect();
+            assert!(
+                left.iter().all(|path| kept.contains(&Path::new(path))),
+                "{had:?}: {left:?}"
+            );
+            assert!(had.is_none_or(|had| home.join(had).is_dir()), "{had:?}");
+        }
+    }
+
+    #[test]
+    fn a_failed_add_takes_no_program_away_that_serves_or_was_there() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        let state = home.join(".local/state/edgedyno");
+        std::fs::create_dir_all(&state).unwrap();
+        let base = home.join(".local/lib/edgedyno");
+        let before = before(&home, &base);
+        bring(&home, &base, "");
+        let at = base.display().to_string();
+        let folder = format!("{at}/0.1.0-ab");
+        std::fs::write(state.join("program"), format!("x {folder}/edgedyno-agent")).unwrap();
+        on_board(&home, &undoing(&at, &folder, &before));
+        assert!(Path::new(&folder).is_dir(), "it serves");
+        std::fs::remove_file(state.join("program")).unwrap();
+        let had = Before {
+            has_it: true,
+            ..before.clone()
+        };
+        on_board(&home, &undoing(&at, &folder, &had));
+        assert!(Path::new(&folder).is_dir(), "it was there before");
+        on_board(&home, &undoing(&at, &folder, &before));
+        assert!(!base.exists());
+        assert!(state.join("agent.log").is_file(), "another's state");
+    }
+
+    /// A stand-in for ssh whose uploads go through a filter on their way, on a board with these tools alone.
+    fn filtered(folder: &Path, filter: &str, tools: &[&str]) -> Shell {
+        let bin = folder.join("bin");
+        let _ = std::fs::remove_dir_all(&bin);
+        std::fs::create_dir(&bin).unwrap();
+        for tool in tools {
+            let places = ["/usr/bin", "/bin"].map(|place| Path::new(place).join(tool));
+            if let Some(found) = places.iter().find(|place| place.is_file()) {
+                std::os::unix::fs::symlink(found, bin.join(tool)).unwrap();
+            }
+        }
+        let ssh = folder.join("ssh");
+        let text = format!(
+            "#!/bin/sh\nPATH={}\nfor last; do :; done\ncase \"$last\" in\n\
+             *'cat >'*) {filter} | /bin/sh -c \"$last\";;\n*) exec /bin/sh -c \"$last\";;\nesac\n",
+            bin.display()
+        );
+        std::fs::write(&ssh, text).unwrap();
+        std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        Shell::by(&ssh.display().to_string(), "ssh://h".parse().unwrap())
+    }
+
+    const TOOLS: [&str; 8] = ["cat", "find", "head", "mkdir", "mv", "rm", "tr", "wc"];
+
+    fn put(shell: &Shell, cache: &Path, file: &Path) -> Result<String, DeployError> {
+        let bytes = std::fs::read(file).unwrap();
+        let sha256 = crate::model::digest::Digest::of(&bytes).to_string();
+        let sent = RuntimeFile {
+            path: file,
+            bytes: bytes.len() as u64,
+            sha256: &sha256,
+            below: "runtimes/onnxruntime/1.30.0",
+        };
+        let environment = format!("EDGEDYNO_CACHE={} ", cache.display());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(put_runtime_file(shell, &environment, &sent, &mut |_| {}))
+    }
+
+    #[test]
+    fn a_library_has_its_name_only_when_all_of_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        let there = cache.join("runtimes/onnxruntime/1.30.0");
+        let file = folder.path().join("libonnxruntime.so.1.30.0");
+        std::fs::write(&file, vec![7; 300_000]).unwrap();
+        let with_hashes = [&TOOLS[..], &["sha256sum"]].concat();
+        // Cut, with and without a tool for hashes; the same length and other bytes; nothing at all.
+        for (filter, tools, word) in [
+            ("head -c 100000", &with_hashes[..], "100000 of 300000 bytes"),
+            ("head -c 100000", &TOOLS, "100000 of 300000 bytes"),
+            ("tr '\\007' x", &with_hashes, "has sha256"),
+            (": </dev/null", &TOOLS, "0 of 300000 bytes"),
+        ] {
+            let shell = filtered(folder.path(), filter, tools);
+            let refused = put(&shell, &cache, &file).unwrap_err();
+            assert!(
+                matches!(refused, DeployError::Damaged { .. }),
+                "{filter}: {refused}"
+            );
+            assert!(refused.to_string().contains(word), "{filter}: {refused}");
+            assert!(names(&there).is_empty(), "{filter}: {:?}", names(&there));
+        }
+        for tools in [&with_hashes[..], &TOOLS] {
+            let shell = filtered(folder.path(), "cat", tools);
+            let path = put(&shell, &cache, &file).unwrap();
+            assert_eq!(Path::new(&path), there.join("libonnxruntime.so.1.30.0"));
+            assert_eq!(names(&there), ["libonnxruntime.so.1.30.0"]);
+            assert_eq!(std::fs::read(path).unwrap(), std::fs::read(&file).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_shell_could_read_as_more_is_not_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lib$(x).so");
+        std::fs::write(&file, "x").unwrap();
+        let shell = filtered(folder.path(), "cat", &TOOLS);
+        let cache = folder.path().join("cache");
+        assert!(put(&shell, &cache, &file).is_err());
+        assert!(!cache.exists());
+    }
+
+    /// A host that the agent does not know is none on the network.
+    #[test]
+    fn an_agent_that_does_not_take_a_host_up_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let shell = filtered(
+            folder.path(),
+            "cat",
+            &[&TOOLS[..], &["ls", "touch", "chmod"]].concat(),
+        );
+        let file = folder.path().join("agent");
+        std::fs::write(&file, "agent").unwrap();
+        let agent = AgentFile {
+            path: file,
+            sha256: Sha256([0xab; 32]),
+            bytes: 5,
+        };
+        let base = folder.path().join("base");
+        let at = base.display().to_string();
+        let program = Path::new(&version_folder(&at, &agent.sha256)).join("edgedyno-agent");
+        let before = Before {
+            has_it: true,
+            ..Before::default()
+        };
+        let known = Introduction {
+            key: PublicKey([5; 32]),
+            name: "u@h".into(),
+        };
+        let admitted = |admit: &str| {
+            std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+            let text = format!(
+                "#!/bin/sh\ncase $1 in version) echo 'edgedyno-agent 0.1.0 build b00b';; admit) {admit};; esac\n"
+            );
+            std::fs::write(&program, text).unwrap();
+            let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&program, executable).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let mut tell = |_| {};
+            let known = Some(&known);
+            runtime.block_on(deploy(&shell, &at, &agent, &before, "", known, &mut tell))
+        };
+        let refused = admitted("echo 'error: authorized_hosts: line 3' >&2; exit 4").unwrap_err();
+        assert!(
+            matches!(refused, DeployError::Admission { .. }),
+            "{refused}"
+        );
+        assert!(
+            refused.to_string().ends_with("authorized_hosts: line 3"),
+            "{refused}"
+        );
+        let silent = admitted("exit 0").unwrap_err();
+        assert!(matches!(silent, DeployError::Admission { .. }), "{silent}");
+        let key = PublicKey([9; 32]);
+        let deployed = admitted(&format!("echo 'key {key}'")).unwrap();
+        assert_eq!((deployed.key, deployed.build.as_str()), (Some(key), "b00b"));
+    }
+
+    fn builds(base: &Path, names: &[&str]) {
+        for (age, name) in names.iter().enumerate() {
+            let folder = base.join(name);
+            std::fs::create_dir_all(&folder).unwrap();
             let program = std::fs::File::create(folder.join("edgedyno-agent")).unwrap();
             let minutes = std::time::Duration::from_secs(60 * age as u64);
             program
                 .set_modified(std::time::SystemTime::UNIX_EPOCH + minutes)
                 .unwrap();
         }
-        std::fs::create_dir(base.path().join("something-else")).unwrap();
-        let script = prune(&at, &format!("{at}/0.1.0-d"));
-        let output = std::process::Command::new("/bin/sh")
-            .args(["-c", &script])
+    }
+
+    fn pruned(base: &Path, keep: &str) -> std::process::Output {
+        let at = base.display().to_string();
+        std::process::Command::new("/bin/sh")
+            .args(["-c", &prune(&at, &format!("{at}/{keep}"))])
             .output()
-            .unwrap();
+            .unwrap()
+    }
+
+    /// Whoever goes back to an older build and on to another finds the one that was in use between.
+    #[test]
+    fn the_build_used_before_stays_however_old_it_is() {
+        let base = tempfile::tempdir().unwrap();
+        builds(base.path(), &["0.1.0-old", "0.1.0-newer"]);
+        pruned(base.path(), "0.1.0-old");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        builds(base.path(), &["0.1.0-next"]);
+        pruned(base.path(), "0.1.0-next");
+        assert_eq!(names(base.path()), ["0.1.0-next", "0.1.0-old"]);
+    }
+
+    #[test]
+    fn an_upload_that_may_still_come_is_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        builds(base.path(), &["0.1.0-a"]);
+        let hour = std::time::Duration::from_secs(3600);
+        for (name, age) in [
+            (".new-young", hour / 2),
+            (".new-old", hour * 2),
+            ("old", hour * 2),
+        ] {
+            let file = std::fs::File::create(base.path().join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - age)
+                .unwrap();
+        }
+        let output = pruned(base.path(), "0.1.0-a");
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(names(base.path()), [".new-young", "0.1.0-a", "old"]);
+    }
+
+    #[test]
+    fn the_newest_builds_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let at = base.path().display().to_string();
+        builds(base.path(), &["0.1.0-d", "0.1.0-c", "0.1.0-b", "0.1.0-a"]);
+        std::fs::create_dir(base.path().join("something-else")).unwrap();
+        let output = pruned(base.path(), "0.1.0-d");
         let left = |name: &str| base.path().join(name).exists();
         assert!(
             left("0.1.0-d") && left("0.1.0-a"),
