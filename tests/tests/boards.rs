@@ -602,11 +602,28 @@ fn folders_that_cannot_hold_an_agent_are_told_apart() {
         let program = lab.program();
         let moved = format!("{at}/{name}/edgedyno/0.1.0-x/edgedyno-agent");
         std::fs::write(&boards, was.replace(program.to_str().unwrap(), &moved)).unwrap();
-        let (_, value) = lab.doctor();
-        let state = &check(&value, link)["state"];
-        assert!(state == "failed" || state == "warning", "{name}: {value:#}");
+        lab.assert_broken_at(link);
         std::fs::write(&boards, was).unwrap();
     }
+}
+
+/// What a measurement needs of a board is looked at however the board is reached.
+#[test]
+fn disk_clock_and_driver_of_every_board_are_looked_at() {
+    let is_looked_at = |doctor: &Value| {
+        assert_matches_schema(doctor, "doctor");
+        for link in ["disk", "clock", "driver", "runtime", "permission"] {
+            assert_ne!(check(doctor, link)["state"], "skipped", "{doctor:#}");
+        }
+        assert_eq!(check(doctor, "clock")["state"], "good", "one machine");
+    };
+    let sandbox = Sandbox::new();
+    is_looked_at(&sandbox.edgedyno(["board", "doctor", "--json"]).ok().json());
+    let network = edgedyno_tests::lab::Lab::paired("run");
+    let words = ["board", "doctor", "x", "--json"];
+    is_looked_at(&network.sandbox.edgedyno(words).ok().json());
+    let Some(lab) = Lab::added() else { return };
+    is_looked_at(&lab.doctor().1);
 }
 
 /// What an agent of another schema answers to a hello.

@@ -564,6 +564,7 @@ pub(crate) fn sample() -> Ready {
             cpus: Vec::new(),
             allowed_cpus: vec![0],
             memory_total: None,
+            readiness: edgedyno_shared::device::Readiness::default(),
             facts: Vec::new(),
             backends: Vec::new(),
         },

@@ -1151,7 +1151,7 @@ mod tests {
             ("old", hour * 2),
         ] {
             let file = std::fs::File::create(base.path().join(name)).unwrap();
-            file.set_modified(std::time::SystemTime::now() - age)
+            file.set_modified(std::time::SystemTime::from(jiff::Timestamp::now()) - age)
                 .unwrap();
         }
         let output = pruned(base.path(), "0.1.0-a");
