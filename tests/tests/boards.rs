@@ -1050,6 +1050,30 @@ fn an_agent_that_listens_is_reached_over_the_network_and_else_by_ssh() {
     assert_eq!(check(&doctor, "network")["state"], "warning", "{doctor:#}");
 }
 
+/// The variable reaches the agent whoever starts it: the host once, and then the relay.
+#[test]
+fn an_agent_that_is_to_send_its_packets_one_by_one_does_so() {
+    let Some(lab) = Lab::new() else { return };
+    let alone = lab.add(&["--no-segmentation-offload"]).expect_code(2);
+    assert!(alone.stderr.contains("--listen"), "{}", alone.stderr);
+    let listen = format!("127.0.0.1:{}", free_port());
+    let is_root = nix::unistd::getuid().is_root();
+    let as_root: &[&str] = if is_root { &["--as-root"] } else { &[] };
+    let words = ["--listen", &listen, "--no-segmentation-offload"];
+    lab.add(&[&words[..], as_root].concat()).ok();
+    let has_it = || {
+        let environment = std::fs::read(format!("/proc/{}/environ", lab.daemon())).unwrap();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|variable| variable == b"EDGEDYNO_QUIC_GSO=off")
+    };
+    assert!(has_it());
+    let daemon = nix::unistd::Pid::from_raw(lab.daemon());
+    nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
+    lab.board(&["info", "x"]).ok();
+    assert_ne!(lab.daemon(), daemon.as_raw());
+    assert!(has_it());
+}
+
 #[test]
 fn what_nobody_has_fetched_is_not_thrown_away_unasked() {
     let Some(lab) = Lab::added() else { return };

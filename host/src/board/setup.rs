@@ -39,6 +39,8 @@ pub struct Wishes {
     pub listen: Option<SocketAddr>,
     /// Root may measure for hosts on the network.
     pub as_root: bool,
+    /// The agent may hand packets to its network driver in batches.
+    pub offload: bool,
 }
 
 /// What goes on, for whoever shows it.
@@ -189,6 +191,7 @@ pub async fn add(
         start: wishes.start,
         listen: wishes.listen,
         keep,
+        offload: wishes.offload,
     };
     let environment = route.environment();
     let before = deploy::look(&shell, &base, &agent, &environment).await?;
@@ -538,6 +541,7 @@ pub(crate) fn sample() -> Ready {
         start: Start::OnDemand,
         listen: None,
         keep: None,
+        offload: true,
     };
     Ready {
         deployed: Deployed {
@@ -603,6 +607,7 @@ mod tests {
             start: Start::OnDemand,
             listen: None,
             as_root: false,
+            offload: true,
         }
     }
 

@@ -698,6 +698,7 @@ mod tests {
             start,
             listen: listen.map(|listen| listen.parse().unwrap()),
             keep: None,
+            offload: true,
         }
     }
 
@@ -860,7 +861,11 @@ mod tests {
         std::fs::create_dir(&home).unwrap();
         let base = place.path().join("opt");
         let at = base.display().to_string();
-        let keep = exported(&crate::board::known::environment(Some(&at)));
+        let elsewhere = SshRoute {
+            keep: Some(at.clone()),
+            ..route(Start::OnDemand, None)
+        };
+        let keep = exported(&elsewhere.environment());
         bring(&home, &base, &keep);
         // As an agent that came before there was a list.
         std::fs::remove_file(base.join(MADE)).unwrap();

@@ -51,6 +51,9 @@ pub(super) struct AddArgs {
     /// Root may measure for hosts on the network
     #[arg(long)]
     as_root: bool,
+    /// Let it send its packets one by one: for a network driver that takes batches and loses them
+    #[arg(long, requires = "listen")]
+    no_segmentation_offload: bool,
     /// Replace a board of that name
     #[arg(long)]
     force: bool,
@@ -100,6 +103,7 @@ pub(super) fn add(args: &AddArgs, settings: &Settings, json: bool) -> CommandRes
         start,
         listen: args.listen,
         as_root: args.as_root,
+        offload: !args.no_segmentation_offload,
     };
     let identity = settings.identity()?;
     let steps = Steps::start();
