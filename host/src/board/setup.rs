@@ -16,10 +16,11 @@ use super::agents::{self, AgentFile, NoAgent};
 use super::known::{KnownBoard, SshRoute, Start};
 use super::link::{Link, LinkError};
 use super::quic::Quic;
-use super::ssh::deploy::{self, Account, Before, DeployError, Deployed, Introduction, Place};
+use super::ssh::deploy::{self, Before, DeployError, Deployed, Introduction};
 use super::ssh::probe::{Libc, Probe};
 use super::ssh::shell::is_plain_path;
-use super::ssh::{Destination, Shell, Ssh, SshError};
+use super::ssh::start::{self, Account, Place};
+use super::ssh::{Destination, Shell, Ssh, SshError, clear};
 use super::{Board, ConnectError};
 
 /// An agent that was told to leave and has nothing to finish leaves within this time.
@@ -207,7 +208,7 @@ pub async fn add(
         Ok(brought) => brought,
         Err(why) => {
             // What cannot be taken back now is found by the next `add`.
-            let undone = deploy::undo(&shell, &base, &agent, &before, &environment).await;
+            let undone = clear::undo(&shell, &base, &agent, &before, &environment).await;
             undone.unwrap_or_else(|why| tracing::warn!("the board is not as it was: {why}"));
             return Err(why);
         }
@@ -387,8 +388,8 @@ async fn settle(
             }
         }
     }
-    let makes_way = deploy::take_over(shell, route).await?;
-    deploy::start(shell, route, account, place).await?;
+    let makes_way = start::take_over(shell, route).await?;
+    start::start(shell, route, account, place).await?;
     Ok(makes_way)
 }
 

@@ -8,7 +8,8 @@ use super::add::{by_hand, failed, is_still};
 use crate::board::known::{KnownBoards, SshRoute};
 use crate::board::settings::Settings;
 use crate::board::setup::{self, SetupError};
-use crate::board::ssh::deploy::{self, DeployError, Own, Removed};
+use crate::board::ssh::clear::{self, Own, Removed};
+use crate::board::ssh::deploy::DeployError;
 use crate::board::ssh::{Fault, Shell, Ssh, SshError};
 use crate::board::{ConnectError, any, local};
 use crate::cmd::block_on;
@@ -161,7 +162,7 @@ async fn clear(name: &str, route: &SshRoute, force: bool) -> Result<Removed, Ref
     let Some(base) = route.base() else {
         return Ok(Removed::default());
     };
-    Ok(deploy::remove(&shell, base, route, &Own::read()).await?)
+    Ok(clear::remove(&shell, base, route, &Own::read()).await?)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::board::any::{AnyBoard, unknown};
 use crate::board::known::{KnownBoards, SshRoute};
 use crate::board::settings::Settings;
 use crate::board::ssh::Shell;
-use crate::board::ssh::deploy::{self, RuntimeFile};
 use crate::board::ssh::probe::{Libc, Probe};
+use crate::board::ssh::put::{self, RuntimeFile};
 use crate::board::{local, setup};
 use crate::cmd::block_on;
 use crate::cmd::board::failed;
@@ -149,7 +149,7 @@ async fn send(
             below: &below,
         };
         let environment = route.environment();
-        let path = deploy::put_runtime_file(&shell, &environment, &sent, &mut tell).await?;
+        let path = put::runtime_file(&shell, &environment, &sent, &mut tell).await?;
         if library.is_empty() {
             library = path;
         }
