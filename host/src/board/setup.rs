@@ -202,7 +202,7 @@ pub async fn add(
         tell(Step::Starting);
         let ssh = Ssh::new(name, route.clone());
         let makes_way = settle(&ssh, &shell, Occasion::Add, (&probe).into()).await?;
-        Ok((ssh, deployed, makes_way))
+        Ok::<_, SetupError>((ssh, deployed, makes_way))
     };
     let (ssh, deployed, makes_way) = match brought.await {
         Ok(brought) => brought,

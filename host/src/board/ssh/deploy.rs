@@ -168,7 +168,10 @@ pub async fn deploy(
         .map(|(_, build)| build.to_owned());
     let build = match (answer.code, build) {
         (0, Some(build)) => build,
-        (NOT_ADMITTED, _) => return Err(DeployError::Admission { said }),
+        (NOT_ADMITTED, _) => {
+            let said = said.strip_prefix("error: ").unwrap_or(&said).to_owned();
+            return Err(DeployError::Admission { said });
+        }
         _ => return Err(DeployError::CannotRun { said }),
     };
     let values = |name: &'static str| {
@@ -349,7 +352,7 @@ mod tests {
                 .enable_all()
                 .build()
                 .unwrap();
-            let mut tell = |_| {};
+            let mut tell = |_: u64| {};
             let known = Some(&known);
             runtime.block_on(deploy(&shell, &at, &agent, &before, "", known, &mut tell))
         };
@@ -359,7 +362,9 @@ mod tests {
             "{refused}"
         );
         assert!(
-            refused.to_string().ends_with("authorized_hosts: line 3"),
+            refused
+                .to_string()
+                .ends_with("this host: authorized_hosts: line 3"),
             "{refused}"
         );
         let silent = admitted("exit 0").unwrap_err();
