@@ -320,7 +320,7 @@ mod tests {
         let shell = filtered(
             folder.path(),
             "cat",
-            &[&TOOLS[..], &["ls", "touch", "chmod"]].concat(),
+            &[&TOOLS[..], &["ls", "touch", "chmod"][..]].concat(),
         );
         let file = folder.path().join("agent");
         std::fs::write(&file, "agent").unwrap();

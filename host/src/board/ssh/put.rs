@@ -105,13 +105,13 @@ mod tests {
         let there = cache.join("runtimes/onnxruntime/1.30.0");
         let file = folder.path().join("libonnxruntime.so.1.30.0");
         std::fs::write(&file, vec![7; 300_000]).unwrap();
-        let with_hashes = [&TOOLS[..], &["sha256sum"]].concat();
+        let with_hashes = [&TOOLS[..], &["sha256sum"][..]].concat();
         // Cut, with and without a tool for hashes; the same length and other bytes; nothing at all.
         for (filter, tools, word) in [
             ("head -c 100000", &with_hashes[..], "100000 of 300000 bytes"),
-            ("head -c 100000", &TOOLS, "100000 of 300000 bytes"),
-            ("tr '\\007' x", &with_hashes, "has sha256"),
-            (": </dev/null", &TOOLS, "0 of 300000 bytes"),
+            ("head -c 100000", &TOOLS[..], "100000 of 300000 bytes"),
+            ("tr '\\007' x", &with_hashes[..], "has sha256"),
+            (": </dev/null", &TOOLS[..], "0 of 300000 bytes"),
         ] {
             let shell = filtered(folder.path(), filter, tools);
             let refused = put(&shell, &cache, &file).unwrap_err();
@@ -122,7 +122,7 @@ mod tests {
             assert!(refused.to_string().contains(word), "{filter}: {refused}");
             assert!(names(&there).is_empty(), "{filter}: {:?}", names(&there));
         }
-        for tools in [&with_hashes[..], &TOOLS] {
+        for tools in [&with_hashes[..], &TOOLS[..]] {
             let shell = filtered(folder.path(), "cat", tools);
             let path = put(&shell, &cache, &file).unwrap();
             assert_eq!(Path::new(&path), there.join("libonnxruntime.so.1.30.0"));
