@@ -19,6 +19,7 @@ pub mod hardware;
 pub mod inputs;
 mod neighbours;
 pub mod privileged;
+mod readiness;
 pub mod sampler;
 mod sensor;
 pub mod stressor;

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use cargo_metadata::Message;
+use edgedyno_sys::vendor::elf::ElfFacts;
 
 use crate::complain;
 use crate::place;
@@ -65,7 +66,32 @@ pub(crate) fn build(target: &Target, wish: &Wish) -> Result<PathBuf> {
     fs::copy(&built, &unfinished)?;
     // A program that runs cannot be written over, but its name can be given to another.
     fs::rename(&unfinished, &program)?;
+    if let Linker::Gcc(gcc) = &linker {
+        complain(&floor_of(&program, gcc, target)?);
+    }
     Ok(program)
+}
+
+/// Whether there is what builds for a target, or why not.
+pub(crate) fn is_at_hand(target: &Target) -> Result<()> {
+    Compiler::find(target)?;
+    Linker::find(target)?;
+    Ok(())
+}
+
+/// What a program that a cross gcc linked asks of a board, beside what was wanted.
+fn floor_of(program: &Path, gcc: &str, target: &Target) -> Result<String> {
+    let facts =
+        ElfFacts::read(program).with_context(|| format!("{} is no program", program.display()))?;
+    let needed = facts.glibc_needed.map_or_else(
+        || "no glibc".into(),
+        |version| format!("glibc {version} or later"),
+    );
+    Ok(format!(
+        "{} needs {needed}, for {gcc} linked it; zig links for {}",
+        shown(program),
+        target.floor
+    ))
 }
 
 fn cargo(target: &Target, wish: &Wish, compiler: &Compiler, linker: &Linker) -> Result<PathBuf> {
@@ -140,6 +166,20 @@ pub(crate) fn shown(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::targets;
+
+    #[test]
+    fn the_floor_of_a_cross_gcc_is_told_as_a_number() {
+        let own = std::env::current_exe().unwrap();
+        let target = targets::find("aarch64").unwrap();
+        let told = floor_of(&own, "aarch64-linux-gnu-gcc", &target).unwrap();
+        let needed = ElfFacts::read(&own).unwrap().glibc_needed.unwrap();
+        assert!(
+            told.contains(&format!("needs glibc {needed} or later")),
+            "{told}"
+        );
+        assert!(told.ends_with("zig links for 2.27"), "{told}");
+        assert!(floor_of(Path::new("/etc/passwd"), "gcc", &target).is_err());
+    }
 
     #[test]
     fn builds_of_different_kinds_do_not_share_a_place() {

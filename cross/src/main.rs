@@ -16,6 +16,7 @@ use anyhow::{Result, bail};
 
 use build::Wish;
 use check::Checked;
+use targets::Target;
 
 const USAGE: &str = "\
 usage: cargo board COMMAND
@@ -28,8 +29,12 @@ commands:
                     exit 1 when one is broken; the size of another profile than `agent` is only told
         --floor VERSION     another oldest glibc than the target's own
         --profile PROFILE   as above
+  check --all       the same for each target whose std and linker are at hand; the others are named with the
+                    reason, and exit 1 also when there is none
+        --profile PROFILE   as above
   package TARGET    an archive with program, service unit, udev rules and licence list; print its path
         --slim              without the built-in runtime
+        --floor VERSION     another oldest glibc than the target's own
   sysroot TARGET    Debian's libraries for the target, for qemu's user emulation; print the folder
   emulated TARGET   kernel and first file system of an emulated board; print the folder
   targets           which boards each target serves
@@ -45,7 +50,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["build", target, rest @ ..] => build_one(target, rest),
-        ["check", target, rest @ ..] => check_both(target, rest),
+        ["check", "--all", rest @ ..] => check_all(rest),
+        ["check", target, rest @ ..] => check_one(target, rest),
         ["package", target, rest @ ..] => package_one(target, rest),
         ["sysroot", target] => {
             targets::find(target).and_then(|target| show(&sysroot::sysroot(&target)?))
@@ -77,15 +83,18 @@ fn main() -> ExitCode {
 }
 
 fn build_one(target: &str, rest: &[&str]) -> Result<bool> {
-    let program = build::build(&targets::find(target)?, &wish(rest)?)?;
+    let wanted = Wanted::read(rest, &["--slim", "--profile"])?;
+    let program = build::build(&targets::find(target)?, &wanted.wish)?;
     print(&program.display().to_string());
     Ok(true)
 }
 
 fn package_one(target: &str, rest: &[&str]) -> Result<bool> {
-    let (target, wish) = (targets::find(target)?, wish(rest)?);
+    let target = targets::find(target)?;
+    let Wanted { wish, floor } = Wanted::read(rest, &["--slim", "--profile", "--floor"])?;
+    let floor = floor.as_deref().unwrap_or(&target.floor);
     let program = build::build(&target, &wish)?;
-    let checked = Checked::of(&build::shown(&program), &program, &wish, &target.floor)?;
+    let checked = Checked::of(&build::shown(&program), &program, &wish, floor)?;
     complain(&checked.to_string());
     print(
         &package::package(&target, &wish, &program)?
@@ -95,25 +104,19 @@ fn package_one(target: &str, rest: &[&str]) -> Result<bool> {
     Ok(checked.is_good())
 }
 
-fn check_both(target: &str, rest: &[&str]) -> Result<bool> {
+fn check_one(target: &str, rest: &[&str]) -> Result<bool> {
     let target = targets::find(target)?;
-    let mut floor = target.floor.as_str();
-    let mut profile = Wish::default().profile;
-    for pair in rest.chunks(2) {
-        match *pair {
-            ["--floor", version] => floor = version,
-            ["--profile", name] => profile = name.to_owned(),
-            _ => bail!(
-                "`{}` is not a word that `check` knows here, or lacks its value",
-                pair[0]
-            ),
-        }
-    }
+    let wanted = Wanted::read(rest, &["--profile", "--floor"])?;
+    let floor = wanted.floor.as_deref().unwrap_or(&target.floor);
+    check_both(&target, &wanted.wish.profile, floor)
+}
+
+fn check_both(target: &Target, profile: &str, floor: &str) -> Result<bool> {
     let mut is_good = true;
     for slim in [true, false] {
-        let profile = profile.clone();
+        let profile = profile.to_owned();
         let wish = Wish { slim, profile };
-        let program = build::build(&target, &wish)?;
+        let program = build::build(target, &wish)?;
         let checked = Checked::of(&build::shown(&program), &program, &wish, floor)?;
         print(&checked.to_string());
         is_good &= checked.is_good();
@@ -121,20 +124,75 @@ fn check_both(target: &str, rest: &[&str]) -> Result<bool> {
     Ok(is_good)
 }
 
-fn wish(words: &[&str]) -> Result<Wish> {
-    let mut wish = Wish::default();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match (*word, words.clone().next()) {
-            ("--slim", _) => wish.slim = true,
-            ("--profile", Some(profile)) => {
-                wish.profile = (*profile).to_owned();
-                words.next();
+/// What cannot be built here is said to be left out; what can be and is not as promised is a fault.
+fn check_all(rest: &[&str]) -> Result<bool> {
+    let profile = Wanted::read(rest, &["--profile"])?.wish.profile;
+    check_each(targets::all()?, build::is_at_hand, |target| {
+        check_both(target, &profile, &target.floor)
+    })
+}
+
+fn check_each(
+    targets: Vec<Target>,
+    is_at_hand: impl Fn(&Target) -> Result<()>,
+    mut check: impl FnMut(&Target) -> Result<bool>,
+) -> Result<bool> {
+    let (mut good, mut bad, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for target in targets {
+        if let Err(why) = is_at_hand(&target) {
+            complain(&format!("{} is left out: {why:#}", target.name));
+            left_out.push(target.name);
+            continue;
+        }
+        match check(&target) {
+            Ok(true) => good.push(target.name),
+            Ok(false) => bad.push(target.name),
+            // One that cannot be built does not keep the others from being looked at.
+            Err(why) => {
+                complain(&format!("error: {}: {why:#}", target.name));
+                bad.push(target.name);
             }
-            (word, _) => bail!("`{word}` is not a word that is known here, or lacks its value"),
         }
     }
-    Ok(wish)
+    for (word, names) in [("good", &good), ("NOT GOOD", &bad), ("left out", &left_out)] {
+        if !names.is_empty() {
+            print(&format!("{word}: {}", names.join(", ")));
+        }
+    }
+    Ok(bad.is_empty() && !good.is_empty())
+}
+
+/// What the words behind a command ask for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    wish: Wish,
+    /// Another oldest glibc than the target's own.
+    floor: Option<String>,
+}
+
+impl Wanted {
+    /// Words that this command does not know are refused.
+    fn read(words: &[&str], known: &[&str]) -> Result<Self> {
+        let mut wanted = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let value = words.clone().next();
+            match (*word, value) {
+                (word, _) if !known.contains(&word) => {
+                    bail!("`{word}` is not a word that is known here")
+                }
+                ("--slim", _) => {
+                    wanted.wish.slim = true;
+                    continue;
+                }
+                ("--profile", Some(profile)) => wanted.wish.profile = (*profile).to_owned(),
+                ("--floor", Some(version)) => wanted.floor = Some((*version).to_owned()),
+                (word, _) => bail!("`{word}` lacks its value"),
+            }
+            words.next();
+        }
+        Ok(wanted)
+    }
 }
 
 fn show(path: &std::path::Path) -> Result<bool> {
@@ -169,13 +227,53 @@ fn complain(text: &str) {
 mod tests {
     use super::*;
 
+    const ALL: [&str; 3] = ["--slim", "--profile", "--floor"];
+
     #[test]
     fn wishes_are_read_in_any_order() {
-        let quick = wish(&["--profile", "cross-dev", "--slim"]).unwrap();
-        assert_eq!((quick.slim, quick.profile.as_str()), (true, "cross-dev"));
-        assert_eq!(wish(&[]).unwrap(), Wish::default());
-        for words in [&["--profile"][..], &["--fast"]] {
-            assert!(wish(words).unwrap_err().to_string().contains(words[0]));
+        let words = ["--floor", "2.31", "--profile", "cross-dev", "--slim"];
+        let quick = Wanted::read(&words, &ALL).unwrap();
+        assert_eq!(quick.floor.as_deref(), Some("2.31"));
+        let wish = quick.wish;
+        assert_eq!((wish.slim, wish.profile.as_str()), (true, "cross-dev"));
+        assert_eq!(Wanted::read(&[], &ALL).unwrap(), Wanted::default());
+        for words in [&["--profile"][..], &["--slim", "--floor"], &["--fast"]] {
+            let why = Wanted::read(words, &ALL).unwrap_err().to_string();
+            assert!(why.contains(words[words.len() - 1]), "{why}");
         }
+        let why = Wanted::read(&["--floor", "2.31"], &["--slim"]).unwrap_err();
+        assert!(why.to_string().contains("`--floor` is not a word"), "{why}");
+    }
+
+    #[test]
+    fn every_target_at_hand_is_checked_and_one_that_is_not_as_promised_is_a_fault() {
+        let there = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            move |target: &Target| match names.contains(&target.name) {
+                true => Ok(()),
+                false => bail!("no std"),
+            }
+        };
+        let all = || targets::all().unwrap();
+        let mut seen = Vec::new();
+        let good = check_each(all(), there(&["aarch64", "x86_64"]), |target| {
+            seen.push(target.name.clone());
+            Ok(true)
+        });
+        assert!(good.unwrap());
+        assert_eq!(seen, ["aarch64", "x86_64"]);
+        let mut seen = 0;
+        let broken = check_each(all(), there(&["aarch64", "x86_64"]), |target| {
+            seen += 1;
+            match target.name.as_str() {
+                "aarch64" => bail!("cargo cannot build the agent"),
+                _ => Ok(true),
+            }
+        });
+        assert!(!broken.unwrap() && seen == 2);
+        let large = check_each(all(), there(&["armv7"]), |_| Ok(false));
+        assert!(!large.unwrap());
+        let nothing = check_each(all(), there(&[]), |_| Ok(true));
+        assert!(!nothing.unwrap(), "nothing was looked at");
     }
 }

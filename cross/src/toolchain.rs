@@ -70,7 +70,7 @@ impl Linker {
             Ok(folder) => Ok(Self::Zig(folder)),
             Err(why) if place::has(&target.gcc) => {
                 complain(&format!(
-                    "warning: no zig ({why:#}); {} links for the glibc of this machine, not for {}",
+                    "warning: no zig ({why:#}); {} links for the glibc that it came with, not for {}",
                     target.gcc, target.floor
                 ));
                 Ok(Self::Gcc(target.gcc.clone()))

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use edgedyno_shared::device::{DeviceInfo, Reading, RuntimeVerdict};
+use edgedyno_shared::device::{DeviceFile, DeviceInfo, Reading, RuntimeVerdict};
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::link::key::Identity;
 use edgedyno_shared::wire::request::{Reply, Request};
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::board::agents;
 use crate::board::known::{KnownBoard, SshRoute};
-use crate::board::link::{Greeted, LinkError};
+use crate::board::link::{Greeted, Link, LinkError};
 use crate::board::local::{self, Local};
 use crate::board::quic::Quic;
 use crate::board::setup::{Temporary, add_again};
@@ -22,6 +22,9 @@ use crate::board::{Board, ConnectError};
 
 /// A host that is up answers within this time.
 const REACH: Duration = Duration::from_secs(5);
+
+/// An agent keeps this free for results, and takes no model that leaves less.
+const RESERVE: u64 = 64 << 20;
 
 /// Below this an agent's spool has little room.
 const LITTLE_ROOM: u64 = 512 << 20;
@@ -42,6 +45,17 @@ const LINKS: [&str; 14] = [
     "agent",
     "version",
     "network",
+    "runtime",
+    "driver",
+    "permission",
+];
+
+/// Those of an agent, however it is reached.
+const WITHOUT_WAY: [&str; 7] = [
+    "disk",
+    "clock",
+    "agent",
+    "version",
     "runtime",
     "driver",
     "permission",
@@ -153,7 +167,6 @@ impl Report {
 /// This machine.
 pub async fn local() -> Report {
     let mut report = Report::default();
-    let links = ["agent", "version", "runtime", "driver", "permission"];
     let connected = async {
         let board = Local::from_env()?;
         board.connect(StoreId::NONE).await
@@ -162,16 +175,14 @@ pub async fn local() -> Report {
         Ok(mut link) => {
             report.good("agent", format!("build {}", link.agent_build()));
             report.good("version", format!("edgedyno {}", edgedyno_shared::VERSION));
-            if let Ok(Reply::Info(device)) = link.ask(Request::Info).await {
-                look_at_device(&mut report, "local", &device);
-            }
+            ask_about_device(&mut report, local::NAME, &mut link).await;
             link.leave().await;
         }
         Err(why) => {
             let _ = connect_failed::<()>(&mut report, local::NAME, &why);
         }
     }
-    report.complete(&links)
+    report.complete(&WITHOUT_WAY)
 }
 
 /// A board of the list.
@@ -185,7 +196,7 @@ pub async fn remote(name: &str, board: &KnownBoard, identity: &Identity) -> Repo
         }
         None => {
             let _ = over_network(&mut report, name, board, identity).await;
-            report.complete(&["network", "version", "runtime", "driver", "permission"])
+            report.complete(&[&["network"], &WITHOUT_WAY[..]].concat())
         }
     }
 }
@@ -214,10 +225,9 @@ async fn over_network(
                 "network",
                 format!("the agent answers at {}", board.addresses[0]),
             );
-            report.good("version", format!("build {}", link.agent_build()));
-            if let Ok(Reply::Info(device)) = link.ask(Request::Info).await {
-                look_at_device(report, name, &device);
-            }
+            report.good("agent", format!("build {} answers", link.agent_build()));
+            report.good("version", "host and agent understand each other");
+            ask_about_device(report, name, &mut link).await;
             link.leave().await;
             Ok(())
         }
@@ -245,7 +255,7 @@ async fn over_ssh(
     look_at_way(report, &shell, name).await?;
     let probe = look_at_shell(report, &shell, name, route).await?;
     look_at_folder(report, &probe)?;
-    look_at_clock(report, &probe);
+    look_at_clock(report, probe.unix_seconds);
     let greeted = look_at_agent(report, &shell, name, route).await?;
     look_at_build(report, &greeted, name, route)?;
     match quic(name, board, identity) {
@@ -268,10 +278,7 @@ async fn over_ssh(
     let Ok(mut link) = greeted.into_link() else {
         return Ok(());
     };
-    if let Ok(Reply::Info(device)) = link.ask(Request::Info).await {
-        look_at_device(report, name, &device);
-    }
-    look_at_driver(report, &shell).await;
+    ask_about_device(report, name, &mut link).await;
     link.leave().await;
     Ok(())
 }
@@ -420,26 +427,39 @@ fn look_at_folder(report: &mut Report, probe: &Probe) -> Result<(), Broken> {
             );
         }
     }
-    match folder.free {
-        None => report.add("disk", State::Skipped, "the board's df does not tell", None),
+    look_at_disk(report, folder.free)
+}
+
+fn look_at_disk(report: &mut Report, free: Option<u64>) -> Result<(), Broken> {
+    report.checks.retain(|check| check.name != "disk");
+    let told = |free: u64| format!("{} MiB free", free >> 20);
+    match free {
+        None => report.add("disk", State::Skipped, "the board does not tell", None),
+        Some(free) if free < RESERVE => {
+            return report.fail(
+                "disk",
+                format!(
+                    "{}, and the agent takes no model that leaves less than {} MiB for results",
+                    told(free),
+                    RESERVE >> 20
+                ),
+                "make room there",
+            );
+        }
         Some(free) if free < LITTLE_ROOM => report.warn(
             "disk",
-            format!("{} MiB free", free >> 20),
+            told(free),
             "results wait on the board's disk while this host is away: make room",
         ),
-        Some(free) => report.good("disk", format!("{} MiB free", free >> 20)),
+        Some(free) => report.good("disk", told(free)),
     }
     Ok(())
 }
 
-fn look_at_clock(report: &mut Report, probe: &Probe) {
-    let Some(there) = probe.unix_seconds else {
-        report.add(
-            "clock",
-            State::Skipped,
-            "the board's date does not tell",
-            None,
-        );
+fn look_at_clock(report: &mut Report, there: Option<i64>) {
+    report.checks.retain(|check| check.name != "clock");
+    let Some(there) = there else {
+        report.add("clock", State::Skipped, "the board does not tell", None);
         return;
     };
     let here = jiff::Timestamp::now().as_second();
@@ -537,6 +557,24 @@ fn connect_failed<T>(report: &mut Report, board: &str, why: &ConnectError) -> Re
     report.fail("agent", chain(why), why.hint(board).unwrap_or_default())
 }
 
+/// What the agent says of its board. Its disk is the one on which results wait, its clock the one that dates
+/// them, and its user the one who measures: what was found without it is told no more.
+async fn ask_about_device(report: &mut Report, name: &str, link: &mut Link) {
+    let Ok(Reply::Info(device)) = link.ask(Request::Info).await else {
+        return;
+    };
+    look_at_device(report, name, &device);
+    let readiness = &device.readiness;
+    look_at_driver(report, &readiness.device_files);
+    if readiness.unix_seconds.is_some() {
+        look_at_clock(report, readiness.unix_seconds);
+    }
+    if let Some(free) = readiness.state_free {
+        // Nothing is left to be looked at.
+        let _ = look_at_disk(report, Some(free.0));
+    }
+}
+
 /// Runtimes that can be used, and what the agent may not read.
 fn look_at_device(report: &mut Report, name: &str, device: &DeviceInfo) {
     let mut usable = Vec::new();
@@ -592,22 +630,14 @@ fn look_at_device(report: &mut Report, name: &str, device: &DeviceInfo) {
     }
 }
 
-/// Device files of accelerators and whether this user may open them.
-async fn look_at_driver(report: &mut Report, shell: &Shell) {
-    const SCRIPT: &str = "for file in /dev/bpu* /dev/rknpu* /dev/dri/renderD* /dev/nvhost-ctrl /dev/nvidia0 \
-        /dev/accel/accel* /dev/mali*; do\n[ -e \"$file\" ] || continue\n\
-        if [ -r \"$file\" ] && [ -w \"$file\" ]; then echo \"good $file\"; else echo \"denied $file\"; fi\ndone\ntrue";
-    let Ok(answer) = shell.run(SCRIPT).await else {
-        return;
+/// Device files of accelerators and whether the agent's user may open them.
+fn look_at_driver(report: &mut Report, files: &[DeviceFile]) {
+    let named = |usable: bool| {
+        let files = files.iter().filter(|file| file.usable == usable);
+        let paths: Vec<&str> = files.map(|file| file.path.as_str()).collect();
+        paths.join(", ")
     };
-    let files = |word: &str| {
-        let lines = answer.output.lines();
-        let files = lines
-            .filter_map(|line| line.strip_prefix(word))
-            .map(str::trim);
-        files.collect::<Vec<_>>().join(", ")
-    };
-    match (files("good "), files("denied ")) {
+    match (named(true), named(false)) {
         (good, denied) if denied.is_empty() && good.is_empty() => {
             report.good("driver", "no accelerator shows a device file");
         }
@@ -616,7 +646,7 @@ async fn look_at_driver(report: &mut Report, shell: &Shell) {
         }
         (_, denied) => report.warn(
             "driver",
-            format!("{denied} cannot be opened by this user"),
+            format!("{denied} cannot be opened by the agent's user"),
             "add the user to the group of the file (`ls -l`), or install the package's udev rules",
         ),
     }
@@ -646,6 +676,71 @@ mod tests {
         let after = &report.checks[2];
         assert_eq!((after.name, after.state), ("ssh", State::Skipped));
         assert_eq!(after.detail, "reach comes first");
+    }
+
+    fn found(look: impl FnOnce(&mut Report)) -> (State, String) {
+        let mut report = Report::default();
+        look(&mut report);
+        let check = &report.checks[0];
+        (check.state, check.detail.clone())
+    }
+
+    #[test]
+    fn a_disk_without_the_agents_own_reserve_is_broken() {
+        let disk = |free| {
+            let (state, _) = found(|report| {
+                let _ = look_at_disk(report, free);
+            });
+            state
+        };
+        assert_eq!(disk(Some(0)), State::Failed);
+        assert_eq!(disk(Some((64 << 20) - 1)), State::Failed);
+        assert_eq!(disk(Some(64 << 20)), State::Warning);
+        assert_eq!(disk(Some((512 << 20) - 1)), State::Warning);
+        assert_eq!(disk(Some(512 << 20)), State::Good);
+        assert_eq!(disk(None), State::Skipped, "unknown is not full");
+        // What the agent says of its own folder comes in the place of what the shell said.
+        let mut report = Report::default();
+        assert!(look_at_disk(&mut report, Some(100 << 20)).is_ok());
+        assert!(look_at_disk(&mut report, Some(1 << 40)).is_ok());
+        assert_eq!(report.checks.len(), 1);
+        assert_eq!(report.checks[0].state, State::Good);
+    }
+
+    #[test]
+    fn clocks_that_are_far_apart_are_told_with_their_way() {
+        let here = jiff::Timestamp::now().as_second();
+        let clock = |there| found(|report| look_at_clock(report, there));
+        assert_eq!(clock(Some(here)).0, State::Good);
+        let (state, detail) = clock(Some(here - 3600));
+        assert!(
+            state == State::Warning && detail.contains(" s behind"),
+            "{detail}"
+        );
+        let (state, detail) = clock(Some(here + 3600));
+        assert!(
+            state == State::Warning && detail.contains(" s ahead"),
+            "{detail}"
+        );
+        assert_eq!(clock(None).0, State::Skipped);
+    }
+
+    #[test]
+    fn device_files_that_may_not_be_opened_are_named() {
+        let file = |path: &str, usable| DeviceFile {
+            path: path.into(),
+            usable,
+        };
+        let driver = |files: &[DeviceFile]| found(|report| look_at_driver(report, files));
+        assert_eq!(driver(&[]).0, State::Good);
+        let render = file("/dev/dri/renderD128", true);
+        assert_eq!(driver(std::slice::from_ref(&render)).0, State::Good);
+        let (state, detail) = driver(&[render, file("/dev/bpu_core0", false)]);
+        assert_eq!(state, State::Warning);
+        assert!(
+            detail.contains("/dev/bpu_core0") && !detail.contains("dri"),
+            "{detail}"
+        );
     }
 
     #[test]

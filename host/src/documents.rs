@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::board::known::KnownBoard;
 use crate::board::setup::Ready;
-use crate::board::ssh::deploy::Removed;
+use crate::board::ssh::clear::Removed;
 use crate::bundle::{Bundled, Taken};
 use crate::cmd::top::Seen;
 use crate::doctor::Report;

@@ -81,6 +81,26 @@ pub struct DeviceInfo {
     pub memory_total: Option<Bytes>,
     pub facts: Vec<Fact>,
     pub backends: Vec<BackendInfo>,
+    pub readiness: Readiness,
+}
+
+/// What may keep a measurement from being made there, or its results from being kept, as it is now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// What the agent may still write in its state folder; none when the file system does not tell.
+    pub state_free: Option<Bytes>,
+    /// The board's wall clock, in seconds since 1970.
+    pub unix_seconds: Option<i64>,
+    /// Of accelerators that are there.
+    pub device_files: Vec<DeviceFile>,
+}
+
+/// A device file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceFile {
+    pub path: String,
+    /// Whether the user who measures may read and write it.
+    pub usable: bool,
 }
 
 /// One backend of the agent's list.

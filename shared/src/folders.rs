@@ -6,9 +6,6 @@ use std::path::PathBuf;
 /// Moves the state folder, and with it everything of the daemon.
 pub const STATE_VARIABLE: &str = "EDGEDYNO_AGENT_STATE";
 
-/// The service's socket, tried first unless the state folder was moved.
-pub const SERVICE_SOCKET: &str = "/run/edgedyno/agent.sock";
-
 /// How a daemon ends that found another one in its state folder.
 pub const TAKEN_EXIT: u8 = 11;
 

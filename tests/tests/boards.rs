@@ -199,6 +199,130 @@ fn a_board_is_added_measured_updated_and_cleared() {
     assert_eq!(listed["boards"], Value::Array(Vec::new()));
 }
 
+/// A list of boards that no command has to go to.
+fn list_of_strangers(sandbox: &Sandbox, names: &[String]) -> std::path::PathBuf {
+    let folder = sandbox.work().join("../home/.config/edgedyno");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("boards.toml");
+    let entry = |name: &String| {
+        format!(
+            "[boards.{name}]\naddresses = []\n[boards.{name}.ssh]\ndestination = \"ssh://nowhere.invalid\"\n\
+             program = \"/opt/edgedyno/0.1.0-ab/edgedyno-agent\"\narchitecture = \"aarch64\"\n\
+             start = \"on-demand\"\n"
+        )
+    };
+    let text: Vec<String> = names.iter().map(entry).collect();
+    std::fs::write(&path, text.join("\n")).unwrap();
+    path
+}
+
+fn listed(sandbox: &Sandbox) -> Vec<String> {
+    let list = sandbox.edgedyno(["board", "list", "--json"]).ok().json();
+    let boards = list["boards"].as_array().unwrap();
+    boards.iter().map(|board| text(&board["name"])).collect()
+}
+
+#[test]
+fn commands_at_the_same_time_lose_no_change_of_the_list() {
+    let sandbox = Sandbox::new();
+    let names: Vec<String> = (0..12).map(|at| format!("b{at:02}")).collect();
+    list_of_strangers(&sandbox, &names);
+    let running: Vec<_> = names[1..]
+        .iter()
+        .map(|name| sandbox.start_edgedyno(["board", "forget", name]))
+        .collect();
+    running.into_iter().for_each(|each| drop(each.wait().ok()));
+    assert_eq!(listed(&sandbox), names[..1]);
+}
+
+/// `board add` works for seconds between its look at the list and its change of it.
+#[test]
+fn what_changes_while_a_board_is_added_stays_changed() {
+    let Some(lab) = Lab::new() else { return };
+    list_of_strangers(&lab.sandbox, &["gone".into(), "stays".into()]);
+    let place = lab.sshd.place();
+    let agent = binaries().agent.display().to_string();
+    let words = ["board", "add", &place, "--name", "x", "--agent", &agent];
+    let mut adding = lab.sandbox.start_edgedyno(words);
+    let folder = lab.sshd.home().join(".local/lib/edgedyno");
+    adding.wait_until("the agent's folder", |_| folder.exists());
+    lab.board(&["forget", "gone"]).ok();
+    adding.wait().ok();
+    assert_eq!(listed(&lab.sandbox), ["stays", "x"]);
+}
+
+/// Names in a folder; none where there is no folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_board_that_cannot_be_added_is_left_as_it_was() {
+    let Some(lab) = Lab::new() else { return };
+    let home = lab.sshd.home();
+    let add = |agent: &Path, more: &[&str]| {
+        let agent = agent.display().to_string();
+        let place = lab.sshd.place();
+        let words = ["board", "add", &place, "--name", "x", "--agent", &agent];
+        lab.sandbox.edgedyno(words.iter().chain(more))
+    };
+    // A program for this processor that is no agent.
+    let other = lab
+        .sandbox
+        .write("other/edgedyno-agent", std::fs::read("/bin/true").unwrap());
+    add(&other, &[]).expect_code(4);
+    assert_eq!(names(&home), ["tmp"]);
+
+    // An agent that does not take this host up, which the network would need.
+    let identity = home.join(".local/state/edgedyno/identity");
+    std::fs::create_dir_all(&identity).unwrap();
+    let hosts = identity.join("authorized_hosts");
+    std::fs::write(&hosts, "# hosts\nnobody knows what this is\n").unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let is_root = nix::unistd::getuid().is_root();
+    let as_root: &[&str] = if is_root { &["--as-root"] } else { &[] };
+    let listens = [&["--listen", &listen][..], as_root].concat();
+    let refused = add(&binaries().agent, &listens).expect_code(4).stderr;
+    for word in [
+        "does not take up this host",
+        "authorized_hosts",
+        "line 2",
+        "hint: ",
+    ] {
+        assert!(refused.contains(word), "{word}: {refused}");
+    }
+    assert_eq!(names(&home.join(".local")), ["state"], "{refused}");
+    assert!(hosts.is_file(), "what was there stays");
+    assert!(listed(&lab.sandbox).is_empty());
+
+    std::fs::remove_file(&hosts).unwrap();
+    let added = add(&binaries().agent, &[&listens[..], &["--json"]].concat());
+    assert_eq!(added.ok().json()["network"], listen);
+}
+
+#[test]
+fn nothing_is_left_of_an_agent_that_was_ended_while_it_measured() {
+    let Some(lab) = Lab::added() else { return };
+    let model = small_model(&lab.sandbox);
+    let model = model.to_str().unwrap().to_owned();
+    let words = ["run", &model, "--board", "x", "--backend", "rten"];
+    let rules = ["--warmup", "2", "--duration", "60s"];
+    let mut running = lab.sandbox.start_edgedyno(words.iter().chain(&rules));
+    running.wait_until("a worker", |_| lab.measures());
+    running.signal(nix::sys::signal::Signal::SIGKILL);
+    drop(running);
+    let removed = lab.board(&["remove", "x", "--force"]).ok().stdout;
+    let arenas = lab.sandbox.runtime().join("board/edgedyno");
+    assert_eq!(names(&arenas), Vec::<String>::new(), "{removed}");
+    assert!(!arenas.exists(), "{removed}");
+    assert_eq!(names(&lab.sshd.home()), ["tmp"], "{removed}");
+}
+
 /// Who tries it all with the ssh server of the own machine has one home on both sides.
 #[test]
 fn a_board_that_is_this_machine_keeps_what_this_machine_uses() {
@@ -478,11 +602,28 @@ fn folders_that_cannot_hold_an_agent_are_told_apart() {
         let program = lab.program();
         let moved = format!("{at}/{name}/edgedyno/0.1.0-x/edgedyno-agent");
         std::fs::write(&boards, was.replace(program.to_str().unwrap(), &moved)).unwrap();
-        let (_, value) = lab.doctor();
-        let state = &check(&value, link)["state"];
-        assert!(state == "failed" || state == "warning", "{name}: {value:#}");
+        lab.assert_broken_at(link);
         std::fs::write(&boards, was).unwrap();
     }
+}
+
+/// What a measurement needs of a board is looked at however the board is reached.
+#[test]
+fn disk_clock_and_driver_of_every_board_are_looked_at() {
+    let is_looked_at = |doctor: &Value| {
+        assert_matches_schema(doctor, "doctor");
+        for link in ["disk", "clock", "driver", "runtime", "permission"] {
+            assert_ne!(check(doctor, link)["state"], "skipped", "{doctor:#}");
+        }
+        assert_eq!(check(doctor, "clock")["state"], "good", "one machine");
+    };
+    let sandbox = Sandbox::new();
+    is_looked_at(&sandbox.edgedyno(["board", "doctor", "--json"]).ok().json());
+    let network = edgedyno_tests::lab::Lab::paired("run");
+    let words = ["board", "doctor", "x", "--json"];
+    is_looked_at(&network.sandbox.edgedyno(words).ok().json());
+    let Some(lab) = Lab::added() else { return };
+    is_looked_at(&lab.doctor().1);
 }
 
 /// What an agent of another schema answers to a hello.
@@ -751,6 +892,93 @@ fn a_runtime_is_brought_to_a_board() {
     assert!(!cache.exists());
 }
 
+/// A login whose uploads come as that shell command lets them.
+fn slow_uploads(folder: &Path, upload: &str) -> Login {
+    let script = format!(
+        "#!/bin/sh\ncase \"$SSH_ORIGINAL_COMMAND\" in\n*/runtimes/*'cat >'*) {{ {upload}; }} | /bin/sh -c \"$SSH_ORIGINAL_COMMAND\";;\n\
+         *) exec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\";;\nesac\n"
+    );
+    let shell = folder.join("login");
+    std::fs::write(&shell, script).unwrap();
+    std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    Login {
+        forced: Some(shell.display().to_string()),
+        ..Login::default()
+    }
+}
+
+/// Libraries with their own name, whole or not, that are on the board.
+fn libraries(lab: &Lab) -> Vec<String> {
+    let versions = lab.sshd.home().join(".cache/edgedyno/runtimes/onnxruntime");
+    let folders = names(&versions);
+    let files = folders
+        .iter()
+        .flat_map(|folder| names(&versions.join(folder)));
+    files.filter(|name| !name.starts_with(".new-")).collect()
+}
+
+fn install_words(library: &Path) -> [String; 7] {
+    let library = library.display().to_string();
+    let words = [
+        "runtime",
+        "install",
+        "onnxruntime",
+        "--board",
+        "x",
+        "--from",
+        &library,
+    ];
+    words.map(str::to_owned)
+}
+
+/// The board's end of a cut line looks like the end of the file.
+#[test]
+fn a_library_that_came_in_part_does_not_get_its_name() {
+    let Some(library) = runtime::onnxruntime() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let login = slow_uploads(folder.path(), "head -c 65536");
+    let Some(lab) = Lab::with(login) else { return };
+    lab.add(&[]).ok();
+    let refused = lab.sandbox.edgedyno(install_words(&library)).expect_code(4);
+    assert!(refused.stderr.contains("65536 of "), "{}", refused.stderr);
+    assert_eq!(libraries(&lab), Vec::<String>::new());
+}
+
+#[test]
+fn a_line_that_is_cut_while_a_library_is_sent_leaves_no_half_of_it() {
+    let Some(library) = runtime::onnxruntime() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let upload = "head -c 65536; sleep 2; cat";
+    let login = slow_uploads(folder.path(), upload);
+    let Some(mut lab) = Lab::with(login) else {
+        return;
+    };
+    lab.add(&[]).ok();
+    let mut sending = lab.sandbox.start_edgedyno(install_words(&library));
+    let versions = lab.sshd.home().join(".cache/edgedyno/runtimes/onnxruntime");
+    sending.wait_until("the first bytes", |_| {
+        let folders = names(&versions);
+        let mut files = folders
+            .iter()
+            .flat_map(|folder| names(&versions.join(folder)));
+        files.any(|name| name.starts_with(".new-"))
+    });
+    lab.sshd.stop();
+    sending.wait().expect_code(4);
+    // The shell on the board goes on when its input has ended.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(libraries(&lab), Vec::<String>::new());
+
+    let login = lab.login.clone();
+    lab.sshd.restart(&login);
+    lab.sandbox.edgedyno(install_words(&library)).ok();
+    assert_eq!(libraries(&lab).len(), 1);
+}
+
 #[test]
 fn a_cut_ssh_costs_no_repeat() {
     let Some(mut lab) = Lab::added() else { return };
@@ -820,6 +1048,30 @@ fn an_agent_that_listens_is_reached_over_the_network_and_else_by_ssh() {
     lab.run(&model, &QUICK).ok();
     let (_, doctor) = lab.doctor();
     assert_eq!(check(&doctor, "network")["state"], "warning", "{doctor:#}");
+}
+
+/// The variable reaches the agent whoever starts it: the host once, and then the relay.
+#[test]
+fn an_agent_that_is_to_send_its_packets_one_by_one_does_so() {
+    let Some(lab) = Lab::new() else { return };
+    let alone = lab.add(&["--no-segmentation-offload"]).expect_code(2);
+    assert!(alone.stderr.contains("--listen"), "{}", alone.stderr);
+    let listen = format!("127.0.0.1:{}", free_port());
+    let is_root = nix::unistd::getuid().is_root();
+    let as_root: &[&str] = if is_root { &["--as-root"] } else { &[] };
+    let words = ["--listen", &listen, "--no-segmentation-offload"];
+    lab.add(&[&words[..], as_root].concat()).ok();
+    let has_it = || {
+        let environment = std::fs::read(format!("/proc/{}/environ", lab.daemon())).unwrap();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|variable| variable == b"EDGEDYNO_QUIC_GSO=off")
+    };
+    assert!(has_it());
+    let daemon = nix::unistd::Pid::from_raw(lab.daemon());
+    nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
+    lab.board(&["info", "x"]).ok();
+    assert_ne!(lab.daemon(), daemon.as_raw());
+    assert!(has_it());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use edgedyno_shared::folders::{AgentFolders, SERVICE_SOCKET};
+use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::link::role::Role;
 use edgedyno_shared::wire::failure::Failure;
@@ -68,17 +68,8 @@ pub(super) fn exchange(socket: &mut UnixStream, send: &Frame, expected: u8) -> i
     }
 }
 
-fn connect(folders: &AgentFolders) -> io::Result<UnixStream> {
-    if !folders.moved
-        && let Ok(socket) = UnixStream::connect(SERVICE_SOCKET)
-    {
-        return Ok(socket);
-    }
-    connect_own(folders)
-}
-
-/// The daemon of the state folder, and no service's.
-pub(super) fn connect_own(folders: &AgentFolders) -> io::Result<UnixStream> {
+/// The daemon of the state folder, also when a service manager started it.
+pub(super) fn connect(folders: &AgentFolders) -> io::Result<UnixStream> {
     let path = folders.socket();
     // Through the folder's descriptor, so that the path may be of any length.
     let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;

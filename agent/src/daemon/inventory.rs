@@ -10,7 +10,7 @@ use super::runtimes;
 use super::state::Daemon;
 use crate::backend::BACKENDS;
 use crate::stressor::tool;
-use crate::{hardware, neighbours};
+use crate::{hardware, neighbours, readiness};
 
 /// Reads everything now; libraries that were looked at before are not opened again.
 pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
@@ -35,5 +35,6 @@ pub async fn read(daemon: &Rc<Daemon>) -> DeviceInfo {
         memory_total: daemon.kernel.memory_total(),
         facts,
         backends,
+        readiness: readiness::read(Path::new("/"), &daemon.folders.state),
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use edgedyno_shared::folders::{AgentFolders, SERVICE_SOCKET};
+use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{BuildId, StoreId};
 use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_shared::wire::hello::{DaemonStatus, Hello, HelloReply, Verdict};
@@ -48,10 +48,6 @@ pub async fn run(folders: &AgentFolders, exec: &SelfExec) -> io::Result<()> {
 /// The socket of a daemon that speaks as this build does: a host that starts this relay has put this build
 /// here, and could do nothing with another.
 async fn connect_or_start(folders: &AgentFolders, exec: &SelfExec) -> io::Result<UnixStream> {
-    let service = Path::new(SERVICE_SOCKET);
-    if !folders.moved && stays(service).await.unwrap_or(false) {
-        return UnixStream::connect(service).await;
-    }
     let own = folders.socket();
     match stays(&own).await {
         Ok(true) => return connect(&own),

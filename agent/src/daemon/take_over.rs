@@ -78,7 +78,7 @@ enum Look {
 /// Who answers. That somebody came and went is what makes a daemon look whether it is still wanted; one of
 /// another schema cannot know the name of this program, and one that is told leaves.
 fn look(folders: &AgentFolders, tell: bool) -> io::Result<Look> {
-    let mut socket = ask::connect_own(folders)?;
+    let mut socket = ask::connect(folders)?;
     socket.set_read_timeout(Some(ask::PATIENCE))?;
     let hello = Hello::new(BuildId(crate::BUILD_ID.into()), StoreId::NONE);
     let reply = ask::exchange(&mut socket, &hello.to_frame(), kind::HELLO_REPLY)?;

@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use edgedyno_shared::link::key::PublicKey;
+use edgedyno_shared::link::transport::GSO_VARIABLE;
 use serde::{Deserialize, Serialize};
 
 use super::local;
@@ -35,6 +36,8 @@ pub struct SshRoute {
     pub listen: Option<SocketAddr>,
     /// The folder for state and installed runtimes, where the home folder cannot be used.
     pub keep: Option<String>,
+    /// Whether the agent's packets may leave it in batches; some drivers take them and lose them.
+    pub offload: bool,
 }
 
 /// Who starts the agent.
@@ -67,16 +70,16 @@ impl SshRoute {
         Some(base).filter(|base| !base.is_empty())
     }
 
-    /// Variables before a command on the board, with a blank behind them, or nothing.
+    /// Variables before a command on the board, with a blank behind each, or nothing: state and runtimes in a
+    /// folder other than home, and what the agent is told of its network.
     pub fn environment(&self) -> String {
-        environment(self.keep.as_deref())
+        let with = |keep| format!("XDG_STATE_HOME={keep}/state XDG_CACHE_HOME={keep}/cache ");
+        let mut variables = self.keep.as_ref().map(with).unwrap_or_default();
+        if !self.offload {
+            variables += &format!("{GSO_VARIABLE}=off ");
+        }
+        variables
     }
-}
-
-/// Variables that keep state and runtimes in a folder other than home.
-pub fn environment(keep: Option<&str>) -> String {
-    let with = |keep| format!("XDG_STATE_HOME={keep}/state XDG_CACHE_HOME={keep}/cache ");
-    keep.map(with).unwrap_or_default()
 }
 
 /// All of them, by name.
@@ -109,6 +112,8 @@ struct SshEntry {
     start: Start,
     listen: Option<String>,
     keep: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    no_segmentation_offload: bool,
 }
 
 impl Entry {
@@ -120,6 +125,7 @@ impl Entry {
             start: route.start,
             listen: route.listen.map(|address| address.to_string()),
             keep: route.keep.clone(),
+            no_segmentation_offload: !route.offload,
         });
         Self {
             addresses: board.addresses.iter().map(ToString::to_string).collect(),
@@ -147,6 +153,7 @@ impl Entry {
                 architecture: entry.architecture,
                 start: entry.start,
                 keep: entry.keep,
+                offload: !entry.no_segmentation_offload,
             })
         });
         Ok(KnownBoard {
@@ -207,7 +214,23 @@ impl KnownBoards {
         toml::to_string(&file).unwrap_or_default()
     }
 
-    pub fn write(&self, settings: &Settings) -> Result<(), SettingsError> {
+    /// Changes the list. It is read anew for that, and no other command changes it meanwhile: what was read
+    /// before something long is old. A change that fails writes nothing.
+    pub fn change<T, E: From<KnownBoardsError>>(
+        settings: &Settings,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let path = settings.boards();
+        let locked = settings.lock(&path);
+        let in_file = |source| KnownBoardsError::from(SettingsError::File { path, source });
+        let _lock = locked.map_err(in_file)?;
+        let mut boards = Self::read(settings)?;
+        let done = change(&mut boards)?;
+        boards.write(settings).map_err(KnownBoardsError::from)?;
+        Ok(done)
+    }
+
+    fn write(&self, settings: &Settings) -> Result<(), SettingsError> {
         let path = settings.boards();
         let written = settings.write(&path, self.to_text().as_bytes());
         written.map_err(|source| SettingsError::File { path, source })
@@ -266,6 +289,7 @@ mod tests {
             start: Start::Detached,
             listen: Some("0.0.0.0:7447".parse().unwrap()),
             keep: Some("/var/tmp/edgedyno-7".into()),
+            offload: true,
         };
         KnownBoard {
             addresses: Vec::new(),
@@ -278,15 +302,54 @@ mod tests {
     fn boards_are_kept_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings::at(folder.path());
-        let mut boards = KnownBoards::read(&settings).unwrap();
-        assert_eq!(boards.iter().count(), 0);
-        boards.add("s100-lab", board()).unwrap();
-        boards.add("pi", behind_ssh()).unwrap();
-        boards.write(&settings).unwrap();
+        assert_eq!(KnownBoards::read(&settings).unwrap().iter().count(), 0);
+        KnownBoards::change(&settings, |boards| {
+            boards.add("s100-lab", board())?;
+            boards.add("pi", behind_ssh())
+        })
+        .unwrap();
         let mut again = KnownBoards::read(&settings).unwrap();
         assert_eq!(again.get("s100-lab"), Some(&board()));
         assert_eq!(again.get("pi"), Some(&behind_ssh()));
         assert!(again.forget("s100-lab") && !again.forget("s100-lab"));
+    }
+
+    #[test]
+    fn changes_at_the_same_time_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings::at(&folder.path().join("not-there-yet"));
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let settings = &settings;
+                scope.spawn(move || {
+                    for at in 0..5 {
+                        let name = format!("b{thread}-{at}");
+                        KnownBoards::change(settings, |boards| boards.add(&name, board())).unwrap();
+                    }
+                    let first = format!("b{thread}-0");
+                    let was_there = KnownBoards::change(settings, |boards| {
+                        Ok::<_, KnownBoardsError>(boards.forget(&first))
+                    });
+                    assert!(was_there.unwrap());
+                });
+            }
+        });
+        let boards = KnownBoards::read(&settings).unwrap();
+        assert_eq!(boards.iter().count(), 8 * 4);
+    }
+
+    #[test]
+    fn a_change_that_fails_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings::at(folder.path());
+        KnownBoards::change(&settings, |boards| boards.add("a", board())).unwrap();
+        let failed = KnownBoards::change(&settings, |boards| {
+            boards.forget("a");
+            boards.add("not a name", board())
+        });
+        assert!(failed.is_err());
+        let boards = KnownBoards::read(&settings).unwrap();
+        assert_eq!(boards.get("a"), Some(&board()));
     }
 
     #[test]
@@ -309,6 +372,24 @@ mod tests {
         let variables =
             "XDG_STATE_HOME=/var/tmp/edgedyno-7/state XDG_CACHE_HOME=/var/tmp/edgedyno-7/cache ";
         assert_eq!(route.environment(), variables);
+    }
+
+    #[test]
+    fn an_agent_that_may_not_batch_its_packets_is_told_so_each_time() {
+        let mut board = behind_ssh();
+        let text = |board: &KnownBoard| {
+            let mut boards = KnownBoards::default();
+            boards.add("x", board.clone()).unwrap();
+            boards.to_text()
+        };
+        assert!(!text(&board).contains("offload"), "an older host reads it");
+        let route = board.ssh.as_mut().unwrap();
+        route.offload = false;
+        assert!(route.environment().ends_with(" EDGEDYNO_QUIC_GSO=off "));
+        route.keep = None;
+        assert_eq!(route.environment(), "EDGEDYNO_QUIC_GSO=off ");
+        let again = KnownBoards::parse(&text(&board)).unwrap();
+        assert_eq!(again.get("x"), Some(&board));
     }
 
     #[test]

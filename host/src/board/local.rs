@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use edgedyno_shared::folders::{AgentFolders, SERVICE_SOCKET, TAKEN_EXIT};
+use edgedyno_shared::folders::{AgentFolders, TAKEN_EXIT};
 use edgedyno_shared::ids::StoreId;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -88,7 +88,6 @@ impl AgentProgram {
 pub struct Local {
     folders: AgentFolders,
     agent: AgentProgram,
-    service: Option<PathBuf>,
     start_patience: Duration,
 }
 
@@ -101,28 +100,14 @@ impl Local {
             program: "edgedyno".into(),
             source,
         })?;
-        let service = (!folders.moved).then(|| PathBuf::from(SERVICE_SOCKET));
         Ok(Self {
             folders,
             agent,
-            service,
             start_patience: START_PATIENCE,
         })
     }
 
-    /// A session with the service's daemon, when there is one of this build.
-    async fn connect_service(&self, store: StoreId) -> Option<Link> {
-        let stream = open(self.service.as_deref()?).await.ok()?;
-        let greeted = greet(stream, store).await.ok()?;
-        if greeted.is_welcome() {
-            return greeted.into_link().ok();
-        }
-        // It leaves when its repeat is finished; until then a daemon of our own does as well.
-        let _ = greeted.retire().await;
-        None
-    }
-
-    async fn connect_own(&self, store: StoreId) -> Result<Link, ConnectError> {
+    async fn reach(&self, store: StoreId) -> Result<Link, ConnectError> {
         let mut patience = self.start_patience;
         // A second round finds our own daemon unless somebody keeps starting another build.
         for _ in 0..3 {
@@ -227,10 +212,7 @@ impl Board for Local {
     }
 
     async fn connect(&self, store: StoreId) -> Result<Link, ConnectError> {
-        match self.connect_service(store).await {
-            Some(link) => Ok(link),
-            None => self.connect_own(store).await,
-        }
+        self.reach(store).await
     }
 }
 
@@ -311,7 +293,6 @@ mod tests {
                 program: program.into(),
                 leading: Vec::new(),
             },
-            service: None,
             start_patience: Duration::from_millis(300),
         }
     }

@@ -88,6 +88,24 @@ impl Settings {
         }
     }
 
+    /// Holds a file for this command until the answer is dropped; others wait. The file itself is replaced when
+    /// it is written, so another one beside it is what is locked.
+    pub fn lock(&self, path: &Path) -> io::Result<File> {
+        self.make_folder()?;
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.with_extension("lock"))?;
+        match lock.lock() {
+            // A home on a network may know no locks; commands one after the other need none.
+            Err(why) if is_lockless(&why) => Ok(lock),
+            Err(why) => Err(why),
+            Ok(()) => Ok(lock),
+        }
+    }
+
     /// Writes a file anew, whole or not at all, for this user alone.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let unfinished = self.unfinished(path, bytes)?;
@@ -104,11 +122,15 @@ impl Settings {
         File::open(&self.folder)?.sync_all()
     }
 
-    fn unfinished(&self, path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    fn make_folder(&self) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&self.folder)?;
+            .create(&self.folder)
+    }
+
+    fn unfinished(&self, path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+        self.make_folder()?;
         let unfinished = path.with_extension(format!("new-{}", std::process::id()));
         let _ = fs::remove_file(&unfinished);
         let mut file = OpenOptions::new()
@@ -120,6 +142,10 @@ impl Settings {
         file.sync_all()?;
         Ok(unfinished)
     }
+}
+
+fn is_lockless(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::Unsupported || why.raw_os_error() == Some(nix::libc::ENOLCK)
 }
 
 /// What an agent calls this host, for people.

@@ -13,13 +13,14 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::agents::{self, AgentFile, NoAgent};
-use super::known::{KnownBoard, SshRoute, Start, environment};
+use super::known::{KnownBoard, SshRoute, Start};
 use super::link::{Link, LinkError};
 use super::quic::Quic;
-use super::ssh::deploy::{self, Account, DeployError, Deployed, Introduction, Place};
+use super::ssh::deploy::{self, Before, DeployError, Deployed, Introduction};
 use super::ssh::probe::{Libc, Probe};
 use super::ssh::shell::is_plain_path;
-use super::ssh::{Destination, Shell, Ssh, SshError};
+use super::ssh::start::{self, Account, Place};
+use super::ssh::{Destination, Shell, Ssh, SshError, clear};
 use super::{Board, ConnectError};
 
 /// An agent that was told to leave and has nothing to finish leaves within this time.
@@ -39,6 +40,8 @@ pub struct Wishes {
     pub listen: Option<SocketAddr>,
     /// Root may measure for hosts on the network.
     pub as_root: bool,
+    /// The agent may hand packets to its network driver in batches.
+    pub offload: bool,
 }
 
 /// What goes on, for whoever shows it.
@@ -189,12 +192,28 @@ pub async fn add(
         start: wishes.start,
         listen: wishes.listen,
         keep,
+        offload: wishes.offload,
     };
-    let deployed = send(&shell, &base, &agent, &route, identity, tell).await?;
-    route.program.clone_from(&deployed.program);
-    tell(Step::Starting);
-    let ssh = Ssh::new(name, route.clone());
-    let makes_way = settle(&ssh, &shell, Occasion::Add, (&probe).into()).await?;
+    let environment = route.environment();
+    let before = deploy::look(&shell, &base, &agent, &environment).await?;
+    let brought = async {
+        let deployed = send(&shell, &base, &agent, &before, &route, identity, tell).await?;
+        route.program.clone_from(&deployed.program);
+        tell(Step::Starting);
+        let ssh = Ssh::new(name, route.clone());
+        let makes_way = settle(&ssh, &shell, Occasion::Add, (&probe).into()).await?;
+        Ok::<_, SetupError>((ssh, deployed, makes_way))
+    };
+    let (ssh, deployed, makes_way) = match brought.await {
+        Ok(brought) => brought,
+        Err(why) => {
+            // What cannot be taken back now is found by the next `add`.
+            let undone = clear::undo(&shell, &base, &agent, &before, &environment).await;
+            undone.unwrap_or_else(|why| tracing::warn!("the board is not as it was: {why}"));
+            return Err(why);
+        }
+    };
+    // From here on an agent serves there, whose log says what is wrong.
     finish(ssh, probe, deployed, makes_way, identity, tell).await
 }
 
@@ -221,7 +240,8 @@ pub async fn update(
     }
     let temporary = Temporary::new()?;
     let agent = agents::find(agent, &route.architecture, &temporary.path)?;
-    let deployed = send(&shell, base, &agent, route, identity, tell).await?;
+    let before = deploy::look(&shell, base, &agent, &route.environment()).await?;
+    let deployed = send(&shell, base, &agent, &before, route, identity, tell).await?;
     let was_known = route.program == deployed.program;
     let route = SshRoute {
         program: deployed.program.clone(),
@@ -310,6 +330,7 @@ async fn send(
     shell: &Shell,
     base: &str,
     agent: &AgentFile,
+    before: &Before,
     route: &SshRoute,
     identity: &Identity,
     tell: Tell<'_>,
@@ -319,12 +340,12 @@ async fn send(
         name: super::settings::own_name(),
     };
     let mut sent = |done| tell(Step::Sending(done, agent.bytes));
-    let environment = environment(route.keep.as_deref());
     let deployed = deploy::deploy(
         shell,
         base,
         agent,
-        &environment,
+        before,
+        &route.environment(),
         Some(&introduction),
         &mut sent,
     )
@@ -367,8 +388,8 @@ async fn settle(
             }
         }
     }
-    let makes_way = deploy::take_over(shell, route).await?;
-    deploy::start(shell, route, account, place).await?;
+    let makes_way = start::take_over(shell, route).await?;
+    start::start(shell, route, account, place).await?;
     Ok(makes_way)
 }
 
@@ -521,6 +542,7 @@ pub(crate) fn sample() -> Ready {
         start: Start::OnDemand,
         listen: None,
         keep: None,
+        offload: true,
     };
     Ready {
         deployed: Deployed {
@@ -547,6 +569,7 @@ pub(crate) fn sample() -> Ready {
             cpus: Vec::new(),
             allowed_cpus: vec![0],
             memory_total: None,
+            readiness: edgedyno_shared::device::Readiness::default(),
             facts: Vec::new(),
             backends: Vec::new(),
         },
@@ -585,6 +608,7 @@ mod tests {
             start: Start::OnDemand,
             listen: None,
             as_root: false,
+            offload: true,
         }
     }
 

@@ -274,6 +274,7 @@ mod tests {
             cpus: Vec::new(),
             allowed_cpus: vec![0, 1],
             memory_total: None,
+            readiness: edgedyno_shared::device::Readiness::default(),
             facts: Vec::new(),
             backends: vec![
                 backend("fake", true, Vec::new()),

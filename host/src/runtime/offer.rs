@@ -157,6 +157,7 @@ mod tests {
             cpus: Vec::new(),
             allowed_cpus: vec![0],
             memory_total: None,
+            readiness: edgedyno_shared::device::Readiness::default(),
             facts: Vec::new(),
             backends: vec![BackendInfo {
                 name: OFFERED.into(),

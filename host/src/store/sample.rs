@@ -187,6 +187,7 @@ pub(crate) fn device() -> DeviceInfo {
             .collect(),
         allowed_cpus: vec![0, 1, 2, 3],
         memory_total: Some(Bytes(8 << 30)),
+        readiness: edgedyno_shared::device::Readiness::default(),
         facts: environment(),
         backends: vec![
             backend("onnxruntime", false, false),

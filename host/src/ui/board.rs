@@ -11,7 +11,7 @@ use super::units;
 use crate::board::known::{KnownBoard, Start};
 use crate::board::local;
 use crate::board::setup::{Ready, Standing};
-use crate::board::ssh::deploy::Removed;
+use crate::board::ssh::clear::Removed;
 use crate::doctor::{Report, State};
 use crate::documents::utc;
 use crate::runtime::PACKAGES;

@@ -32,6 +32,24 @@ pub enum Fault {
     Other,
 }
 
+#[cfg(test)]
+impl Fault {
+    /// Every one, for tests that walk them.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::NoProgram,
+        Self::Name,
+        Self::Reach,
+        Self::HostKeyUnknown,
+        Self::HostKeyChanged,
+        Self::Authentication,
+        Self::Shell,
+        Self::AgentMissing,
+        Self::AgentUnusable,
+        Self::Slow,
+        Self::Other,
+    ];
+}
+
 /// What ssh said.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}{}", said_after(said))]
@@ -313,25 +331,19 @@ mod tests {
         }
     }
 
-    const ALL: [Fault; 11] = [
-        Fault::NoProgram,
-        Fault::Name,
-        Fault::Reach,
-        Fault::HostKeyUnknown,
-        Fault::HostKeyChanged,
-        Fault::Authentication,
-        Fault::Shell,
-        Fault::AgentMissing,
-        Fault::AgentUnusable,
-        Fault::Slow,
-        Fault::Other,
-    ];
+    #[test]
+    fn every_fault_is_on_the_list_once() {
+        for (at, fault) in Fault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, at, "{fault:?}");
+        }
+        assert_eq!(Fault::ALL.len(), Fault::Other as usize + 1);
+    }
 
     #[test]
     fn hints_name_the_program_that_is_run_and_no_other() {
         for program in ["/opt/lab/ssh -F lab.config", "dbclient"] {
             let shell = shell(program, "ssh://u@bench:2222");
-            for fault in ALL {
+            for fault in Fault::ALL {
                 let error = SshError::new(&shell, fault, "");
                 let hint = error.hint("x5");
                 let own = format!("`{program} -p 2222 u@bench");

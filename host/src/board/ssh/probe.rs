@@ -256,11 +256,10 @@ fn folder(line: &str) -> Option<Folder> {
         "full" => FolderState::Full,
         _ => FolderState::Unwritable,
     };
-    let free = parts
-        .next()?
-        .split_whitespace()
-        .nth(3)
-        .and_then(|free| free.parse::<u64>().ok());
+    let numbers: Vec<&str> = parts.next()?.split_whitespace().collect();
+    let number = |at: usize| numbers.get(at)?.parse::<u64>().ok();
+    // A file system of no size, such as the kernel's first one, does not tell of room.
+    let free = number(3).filter(|_| number(1) != Some(0));
     Some(Folder {
         path: parts.next()?.to_owned(),
         state,
@@ -359,6 +358,8 @@ mod tests {
             folder("ok||/m").unwrap().is_usable(),
             "a board without df may have room"
         );
+        let first = folder("ok|rootfs 0 0 0 0% /|/m").unwrap();
+        assert!(first.free.is_none() && first.is_usable(), "it has no size");
         assert_eq!(folder("ok|x"), None);
         assert!(!folder("ok||/m $(x)").unwrap().is_usable());
     }

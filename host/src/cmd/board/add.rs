@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::steps::Steps;
-use crate::board::known::{KnownBoards, Start};
+use crate::board::known::{KnownBoards, SshRoute, Start};
 use crate::board::settings::Settings;
 use crate::board::setup::{self, PORT, Ready, SetupError, Wishes};
 use crate::board::ssh::Destination;
@@ -51,6 +51,9 @@ pub(super) struct AddArgs {
     /// Root may measure for hosts on the network
     #[arg(long)]
     as_root: bool,
+    /// Let it send its packets one by one: for a network driver that takes batches and loses them
+    #[arg(long, requires = "listen")]
+    no_segmentation_offload: bool,
     /// Replace a board of that name
     #[arg(long)]
     force: bool,
@@ -85,16 +88,7 @@ pub(super) fn add(args: &AddArgs, settings: &Settings, json: bool) -> CommandRes
         .to_owned();
     KnownBoards::check_name(&name)
         .map_err(|why| CommandError::from(why).hint("choose one with --name NAME"))?;
-    let mut boards = KnownBoards::read(settings)?;
-    if boards.get(&name).is_some() && !args.force {
-        return Err(
-            CommandError::usage(format!("there is a board `{name}` already"))
-                .hint(format!(
-                    "choose another name with --name, replace it with --force, or bring it a newer agent with \
-                     `edgedyno board update {name}`"
-                )),
-        );
-    }
+    check_free(&KnownBoards::read(settings)?, &name, args.force)?;
     let start = match (args.service, args.listen) {
         (true, _) => Start::Service,
         (false, Some(_)) => Start::Detached,
@@ -109,6 +103,7 @@ pub(super) fn add(args: &AddArgs, settings: &Settings, json: bool) -> CommandRes
         start,
         listen: args.listen,
         as_root: args.as_root,
+        offload: !args.no_segmentation_offload,
     };
     let identity = settings.identity()?;
     let steps = Steps::start();
@@ -118,14 +113,29 @@ pub(super) fn add(args: &AddArgs, settings: &Settings, json: bool) -> CommandRes
         added.map_err(|why| failed(&name, &format!("board {name} cannot be added"), why))
     })?;
     steps.end();
-    boards.add(&name, ready.board.clone())?;
-    boards.write(settings)?;
+    KnownBoards::change(settings, |boards| {
+        // Another command may have taken the name while this one worked.
+        check_free(boards, &name, args.force)?;
+        Ok::<_, CommandError>(boards.add(&name, ready.board.clone())?)
+    })?;
     show(&name, &ready, json)
+}
+
+fn check_free(boards: &KnownBoards, name: &str, force: bool) -> Result<(), CommandError> {
+    match boards.get(name) {
+        Some(_) if !force => Err(
+            CommandError::usage(format!("there is a board `{name}` already")).hint(format!(
+                "choose another name with --name, replace it with --force, or bring it a newer agent with \
+                 `edgedyno board update {name}`"
+            )),
+        ),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn update(args: &UpdateArgs, settings: &Settings, json: bool) -> CommandResult {
     let name = &args.name;
-    let mut boards = KnownBoards::read(settings)?;
+    let boards = KnownBoards::read(settings)?;
     let Some(known) = boards.get(name).cloned() else {
         if name == local::NAME {
             return Err(CommandError::usage(
@@ -152,9 +162,23 @@ pub(super) fn update(args: &UpdateArgs, settings: &Settings, json: bool) -> Comm
         ready.board.addresses.clone_from(&known.addresses);
     }
     ready.board.key = ready.board.key.or(known.key);
-    boards.add(name, ready.board.clone())?;
-    boards.write(settings)?;
+    KnownBoards::change(settings, |boards| {
+        match is_still(boards, name, route) {
+        true => Ok(boards.add(name, ready.board.clone())?),
+        false => Err(CommandError::new(
+            Exit::BOARD,
+            format!("the newer agent is on the board, but {name} was taken off the list or set up anew meanwhile"),
+        )
+        .hint("`edgedyno board list` shows what is known now")),
+    }
+    })?;
     show(name, &ready, json)
+}
+
+/// Whether a board is still where it was when a command began.
+pub(super) fn is_still(boards: &KnownBoards, name: &str, route: &SshRoute) -> bool {
+    let now = boards.get(name).and_then(|board| board.ssh.as_ref());
+    now.is_some_and(|now| now.destination == route.destination)
 }
 
 /// Boards without ssh are looked after by whoever set them up.

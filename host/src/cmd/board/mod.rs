@@ -136,13 +136,7 @@ fn pair(settings: &Settings, ticket: &str, name: &str, force: bool, json: bool) 
             .hint("give it as `edgedyno-agent pair` on the board printed it")
     })?;
     KnownBoards::check_name(name)?;
-    let mut boards = KnownBoards::read(settings)?;
-    if boards.get(name).is_some() && !force {
-        return Err(
-            CommandError::usage(format!("there is a board `{name}` already"))
-                .hint("choose another name, or replace it with --force"),
-        );
-    }
+    check_free(&KnownBoards::read(settings)?, name, force)?;
     let connect = |source: ConnectError| {
         let board = name.to_owned();
         CommandError::from(DriveError::Connect { board, source })
@@ -152,14 +146,26 @@ fn pair(settings: &Settings, ticket: &str, name: &str, force: bool, json: bool) 
         let paired = quic::pair(&ticket, &identity, &own_name()).await;
         paired.map_err(connect)
     })?;
-    boards.add(name, paired.board.clone())?;
-    boards.write(settings)?;
+    KnownBoards::change(settings, |boards| {
+        check_free(boards, name, force)?;
+        Ok::<_, CommandError>(boards.add(name, paired.board.clone())?)
+    })?;
     if json {
         print::json(&documents::boards([(name, &paired.board)].into_iter()));
     } else {
         print::result(paired_text(name, &paired));
     }
     Ok(Exit::GOOD)
+}
+
+fn check_free(boards: &KnownBoards, name: &str, force: bool) -> Result<(), CommandError> {
+    match boards.get(name) {
+        Some(_) if !force => Err(
+            CommandError::usage(format!("there is a board `{name}` already"))
+                .hint("choose another name, or replace it with --force"),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn paired_text(name: &str, paired: &quic::Paired) -> String {
@@ -178,12 +184,11 @@ fn paired_text(name: &str, paired: &quic::Paired) -> String {
 }
 
 fn forget(settings: &Settings, name: &str, json: bool) -> CommandResult {
-    let mut boards = KnownBoards::read(settings)?;
-    if !boards.forget(name) {
-        return Err(CommandError::usage(format!("there is no board `{name}`"))
-            .hint("`edgedyno board list` shows those that are known; `local` is this machine"));
-    }
-    boards.write(settings)?;
+    let boards = KnownBoards::change(settings, |boards| match boards.forget(name) {
+        true => Ok(boards.clone()),
+        false => Err(CommandError::usage(format!("there is no board `{name}`"))
+            .hint("`edgedyno board list` shows those that are known; `local` is this machine")),
+    })?;
     if json {
         print::json(&documents::boards(boards.iter()));
     } else {

@@ -4,11 +4,12 @@ use clap::Args;
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::wire::hello::DaemonStatus;
 
-use super::add::{by_hand, failed};
+use super::add::{by_hand, failed, is_still};
 use crate::board::known::{KnownBoards, SshRoute};
 use crate::board::settings::Settings;
 use crate::board::setup::{self, SetupError};
-use crate::board::ssh::deploy::{self, DeployError, Own, Removed};
+use crate::board::ssh::clear::{self, Own, Removed};
+use crate::board::ssh::deploy::DeployError;
 use crate::board::ssh::{Fault, Shell, Ssh, SshError};
 use crate::board::{ConnectError, any, local};
 use crate::cmd::block_on;
@@ -33,7 +34,7 @@ pub(super) struct RemoveArgs {
 
 pub(super) fn run(args: &RemoveArgs, settings: &Settings, json: bool) -> CommandResult {
     let name = &args.name;
-    let mut boards = KnownBoards::read(settings)?;
+    let boards = KnownBoards::read(settings)?;
     let Some(known) = boards.get(name).cloned() else {
         if name == local::NAME {
             return Err(CommandError::usage(
@@ -50,8 +51,13 @@ pub(super) fn run(args: &RemoveArgs, settings: &Settings, json: bool) -> Command
         let removed = clear(name, route, args.force).await;
         removed.map_err(|why| why.told(name))
     })?;
-    boards.forget(name);
-    boards.write(settings)?;
+    KnownBoards::change(settings, |boards| {
+        // Whoever set it up anew elsewhere meanwhile keeps it.
+        if is_still(boards, name, route) {
+            boards.forget(name);
+        }
+        Ok::<_, CommandError>(())
+    })?;
     match json {
         true => print::json(&documents::board_removed(name, &removed)),
         false => print::result(ui::board::removed(name, &removed)),
@@ -156,7 +162,7 @@ async fn clear(name: &str, route: &SshRoute, force: bool) -> Result<Removed, Ref
     let Some(base) = route.base() else {
         return Ok(Removed::default());
     };
-    Ok(deploy::remove(&shell, base, route, &Own::read()).await?)
+    Ok(clear::remove(&shell, base, route, &Own::read()).await?)
 }
 
 #[cfg(test)]
@@ -171,15 +177,14 @@ mod tests {
     /// Whatever ends the way before the board's shell, no agent was started.
     #[test]
     fn a_board_that_is_not_reached_is_not_said_to_have_an_agent() {
-        for fault in [
-            Fault::NoProgram,
-            Fault::Name,
-            Fault::Reach,
-            Fault::HostKeyUnknown,
-            Fault::HostKeyChanged,
-            Fault::Authentication,
-            Fault::Slow,
-        ] {
+        // Behind the shell, an agent may well run.
+        let is_behind = |fault: &Fault| {
+            use Fault::{AgentMissing, AgentUnusable, Other, Shell};
+            matches!(fault, Shell | AgentMissing | AgentUnusable | Other)
+        };
+        let (behind, before): (Vec<Fault>, Vec<Fault>) =
+            Fault::ALL.into_iter().partition(is_behind);
+        for fault in before {
             let error = told(fault, "Connection refused");
             assert_eq!(error.exit, Exit::BOARD);
             let what = "board x5 cannot be reached, so nothing on it was cleared";
@@ -190,7 +195,7 @@ mod tests {
             let hint = error.hint.unwrap();
             assert!(hint.ends_with("`edgedyno board forget x5` only takes it off the list"));
         }
-        for fault in [Fault::Shell, Fault::Other] {
+        for fault in behind {
             assert_eq!(told(fault, "").what, "board x5 is not cleared");
         }
     }

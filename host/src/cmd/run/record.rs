@@ -109,6 +109,7 @@ mod tests {
             cpus: Vec::new(),
             allowed_cpus: Vec::new(),
             memory_total: None,
+            readiness: edgedyno_shared::device::Readiness::default(),
             facts: Vec::new(),
             backends: Vec::new(),
         };

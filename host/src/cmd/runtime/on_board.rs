@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use edgedyno_shared::device::DeviceInfo;
+use edgedyno_shared::device::{DeviceInfo, RuntimeVerdict};
+use edgedyno_shared::ids::Sha256;
 
 use super::InstallArgs;
 use crate::board::any::{AnyBoard, unknown};
 use crate::board::known::{KnownBoards, SshRoute};
 use crate::board::settings::Settings;
+use crate::board::ssh::Shell;
 use crate::board::ssh::probe::{Libc, Probe};
-use crate::board::ssh::{Shell, deploy};
+use crate::board::ssh::put::{self, RuntimeFile};
 use crate::board::{local, setup};
 use crate::cmd::block_on;
 use crate::cmd::board::failed;
@@ -60,7 +62,7 @@ pub(super) fn install(board: &str, spec: &Spec, args: &InstallArgs, json: bool) 
         let device = Inquiry::open(&reached).await?.device().await?;
         Ok((path, device))
     })?;
-    let verdict = verdict(&device, &path);
+    let verdict = verdict(&device, &path, Sha256(*installed.sha256.as_bytes()));
     let installed = Installed {
         path: PathBuf::from(&path),
         ..installed
@@ -128,9 +130,11 @@ async fn send(
     let mut library = String::new();
     for (file, sha256) in files {
         let name = shown(&file);
-        let all = std::fs::metadata(&file)
-            .map(|file| file.len())
-            .unwrap_or_default();
+        let all = std::fs::metadata(&file).map_err(|why| setup::SetupError::Board {
+            what: format!("`{}` cannot be read: {why}", file.display()),
+            hint: "install the runtime anew".into(),
+        })?;
+        let all = all.len();
         let mut tell = |done: u64| {
             line.show(format!(
                 "sending {name}: {} of {}",
@@ -138,11 +142,14 @@ async fn send(
                 units::bytes(all as f64)
             ));
         };
+        let sent = RuntimeFile {
+            path: &file,
+            bytes: all,
+            sha256: &sha256.to_string(),
+            below: &below,
+        };
         let environment = route.environment();
-        let sha256 = sha256.to_string();
-        let path =
-            deploy::put_runtime_file(&shell, &environment, &below, &file, &sha256, &mut tell)
-                .await?;
+        let path = put::runtime_file(&shell, &environment, &sent, &mut tell).await?;
         if library.is_empty() {
             library = path;
         }
@@ -157,15 +164,89 @@ fn shown(file: &Path) -> String {
         .into_owned()
 }
 
-/// What the agent says of the file.
-fn verdict(device: &DeviceInfo, path: &str) -> Verdict {
+/// What the agent says of the file. What it opened must be what was sent: boards without a tool for hashes
+/// have looked at no more than the size.
+fn verdict(device: &DeviceInfo, path: &str, sent: Sha256) -> Verdict {
     let mut found = device.backends.iter().flat_map(|backend| &backend.runtimes);
     match found.find(|found| found.path == path) {
-        Some(found) => Verdict::from(&found.verdict),
+        Some(found) => match &found.verdict {
+            RuntimeVerdict::Usable(facts) if facts.sha256.is_some_and(|there| there != sent) => {
+                Verdict::Refused {
+                    code: "damaged".into(),
+                    reason: format!("{path} is not what was sent, by its sha256"),
+                    hint: Some("run the command again, which sends it anew".into()),
+                }
+            }
+            verdict => Verdict::from(verdict),
+        },
         None => Verdict::Refused {
             code: "not_found".into(),
             reason: format!("the agent does not see {path}"),
             hint: Some("see that the agent runs as the user that ssh logs in as".into()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::device::{BackendInfo, RuntimeFacts, RuntimeFound};
+
+    use super::*;
+
+    const PATH: &str =
+        "/home/u/.cache/edgedyno/runtimes/onnxruntime/1.30.0/libonnxruntime.so.1.30.0";
+
+    fn device(verdict: RuntimeVerdict) -> DeviceInfo {
+        let backend = BackendInfo {
+            name: "onnxruntime".into(),
+            summary: String::new(),
+            simulated: false,
+            built_in: false,
+            formats: Vec::new(),
+            version: None,
+            runtimes: vec![RuntimeFound {
+                path: PATH.into(),
+                origin: "cache".into(),
+                verdict,
+            }],
+        };
+        DeviceInfo {
+            backends: vec![backend],
+            ..setup::sample().device
+        }
+    }
+
+    fn opened(sha256: Option<Sha256>) -> RuntimeVerdict {
+        RuntimeVerdict::Usable(RuntimeFacts {
+            version: "1.30.0".into(),
+            sha256,
+            build: None,
+            build_id: None,
+            providers: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_library_is_usable_when_the_agent_opened_what_was_sent() {
+        let sent = Sha256([7; 32]);
+        let of = |found| verdict(&device(found), PATH, sent);
+        assert!(matches!(of(opened(Some(sent))), Verdict::Usable { .. }));
+        let Verdict::Refused { code, reason, hint } = of(opened(Some(Sha256([8; 32])))) else {
+            panic!("another file was opened");
+        };
+        assert_eq!(code, "damaged");
+        assert!(reason.contains(PATH), "{reason}");
+        assert!(hint.unwrap().contains("again"));
+        let refused = RuntimeVerdict::Refused {
+            code: "unavailable".into(),
+            reason: "file too short".into(),
+            hint: String::new(),
+        };
+        let Verdict::Refused { reason, .. } = of(refused) else {
+            panic!("it was not opened");
+        };
+        assert_eq!(reason, "file too short");
+        let elsewhere = verdict(&device(opened(Some(sent))), "/other", sent);
+        assert!(matches!(elsewhere, Verdict::Refused { code, .. } if code == "not_found"));
     }
 }

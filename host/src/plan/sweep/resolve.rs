@@ -420,6 +420,7 @@ mod tests {
             cpus: (0..).zip(clocks).map(cpu).collect(),
             allowed_cpus: (0..clocks.len() as u16).collect(),
             memory_total: None,
+            readiness: edgedyno_shared::device::Readiness::default(),
             facts: Vec::new(),
             backends: Vec::new(),
         }
