@@ -78,6 +78,31 @@ fn a_model_with_weight_files_and_inputs_of_the_user_arrive_whole() {
 }
 
 #[test]
+fn a_plan_of_a_thousand_input_files_is_ordered_and_measured() {
+    let lab = Lab::paired("run");
+    let make = ["model", "make", "conv", "--out", "tiny.onnx"];
+    let sizes = ["--channels", "2", "--depth", "1", "--image", "8"];
+    lab.sandbox.edgedyno(make.iter().chain(&sizes)).ok();
+    for at in 0..1000_u16 {
+        // An image of 3x8x8, no two alike: each order names a thousand hashes, 34 kB, and forty of them are
+        // more than one message takes.
+        let values = (0..3 * 8 * 8).flat_map(|_| f32::from(at).to_le_bytes());
+        let name = format!("sets/{at:04}.raw");
+        lab.sandbox.write(&name, values.collect::<Vec<u8>>());
+    }
+    let plan = ["--backend", "rten", "--repeat", "40", "--warmup", "1"];
+    let inputs = ["--trials", "11", "--input", "input=sets/"];
+    let model = lab.sandbox.work().join("tiny.onnx");
+    let ended = lab.run(&model, &[&plan[..], &inputs].concat()).ok();
+    assert!(
+        !ended.stderr.contains("connecting again"),
+        "{}",
+        ended.stderr
+    );
+    assert_whole(&lab.sandbox, 40);
+}
+
+#[test]
 fn a_board_of_the_network_is_shown_as_it_is_now() {
     let lab = Lab::paired("observe");
     let words = [

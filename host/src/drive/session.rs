@@ -14,7 +14,7 @@ use edgedyno_shared::wire::request::{LeaseHolder, OrderAnswer, Reply, Request};
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
-use super::{DriveEnd, DriveEvent, delivery};
+use super::{DriveEnd, DriveEvent, batches, delivery};
 use crate::board::Board;
 use crate::board::link::{Link, LinkError, LinkEvent};
 use crate::plan::Ended;
@@ -260,7 +260,14 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             if orders.is_empty() {
                 break;
             }
-            self.submit(orders).await?;
+            for batch in batches::cut(orders) {
+                // What the agent had no room for, the planner names again; a user who wants to stop wants
+                // no more of them.
+                if self.not_before.is_some() || self.driver.wishes > 0 {
+                    return Ok(());
+                }
+                self.submit(batch).await?;
+            }
         }
         Ok(())
     }
@@ -396,7 +403,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         self.heard = Instant::now();
         // An acknowledgement deletes the board's copy.
         self.driver.store.still_there()?;
-        self.driver.losses = 0;
+        self.driver.has_come_further();
         self.stuck = None;
         let segment = header.segment;
         let number = self.link.send(Request::Acknowledge { segment }).await?;
