@@ -394,6 +394,61 @@ fn a_board_whose_spool_is_full_starts_nothing_until_its_host_is_back() {
 }
 
 #[test]
+fn results_of_a_store_that_is_lost_are_shown_and_an_admin_drops_them() {
+    let mut sandbox = Sandbox::new();
+    // Any repeat that waits is too much.
+    sandbox.env("EDGEDYNO_AGENT_SPOOL", "1");
+    let lab = Lab::with(sandbox);
+    lab.pair(&lab.ticket("run"), "x").ok();
+    let model = small_model(&lab.sandbox);
+    let plan = ["--backend", "fake", "--repeat", "3", "--warmup", "2"];
+    let plan = [&plan[..], &["--duration", "0.4s"]].concat();
+    let relay = lab.through(Weather::default(), 1);
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    running.wait_until("a worker", |_| lab.has_worker());
+    relay.cut(true);
+    running.wait_until("a repeat in the spool", |_| lab.spooled() > 0);
+    running.signal(nix::sys::signal::Signal::SIGKILL);
+    running.wait();
+    relay.cut(false);
+    std::fs::remove_dir_all(lab.sandbox.work().join(".edgedyno")).unwrap();
+
+    let info = lab.sandbox.edgedyno(["board", "info", "x", "--json"]);
+    let info = info.ok().json();
+    edgedyno_tests::schema::assert_matches_schema(&info, "board");
+    let waiting = info["waiting"].as_array().unwrap();
+    assert_eq!(waiting.len(), 1, "{info:#}");
+    assert_eq!(waiting[0]["repeats_count"], 1);
+    assert!(waiting[0]["size_bytes"].as_u64().unwrap() > 0);
+    let store = waiting[0]["store"].as_str().unwrap().to_owned();
+    let shown = lab.sandbox.edgedyno(["board", "info", "x"]).ok();
+    assert!(shown.stdout.contains(&store), "{}", shown.stdout);
+
+    // They may be another's: not for everybody who measures.
+    let drop = |board: &str, store: &str| {
+        let words = ["board", "info", board, "--drop-results", store, "--json"];
+        lab.sandbox.edgedyno(words)
+    };
+    let refused = drop("x", &store).expect_code(4);
+    assert!(
+        refused.stderr.contains("needs the role admin"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(lab.spooled(), 1);
+    lab.pair(&lab.ticket("admin"), "y").ok();
+    drop("y", "nothing").expect_code(2);
+    let left = drop("y", &store[..8]).ok();
+    assert!(left.stderr.contains(&store), "{}", left.stderr);
+    assert_eq!(left.json()["waiting"], serde_json::json!([]));
+    assert_eq!(lab.spooled(), 0);
+    // Its orders went too: the board is free once its session is over for good, and has room.
+    let own = ["--backend", "fake", "--store", "own", "--wait"];
+    lab.run(&model, &[&QUICK[..], &own].concat()).ok();
+    assert_eq!(lab.spooled(), 0);
+}
+
+#[test]
 fn one_host_measures_at_a_time_and_others_hear_who_it_is() {
     let lab = Lab::paired("run");
     let model = small_model(&lab.sandbox);

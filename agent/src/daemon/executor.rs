@@ -106,7 +106,10 @@ async fn room_and_right(daemon: &Daemon) -> Option<MeasureLock> {
         },
         Ok((bytes, _)) => {
             let text = format!("{bytes} bytes of results wait for their host");
-            Failure::new(FailureCode::Backpressured, text)
+            Failure::new(FailureCode::Backpressured, text).hint(
+                "go on with the runs that wait there; results of a store that is lost are shown by \
+                 `edgedyno board info`, and dropped with --drop-results",
+            )
         }
         Err(why) => no_room(format!("the spool cannot be read: {why}")),
     };

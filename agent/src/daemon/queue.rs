@@ -101,17 +101,25 @@ impl Queue {
         run: &RunId,
         running: Option<u64>,
     ) -> io::Result<()> {
-        let of_run = |entry: &&Queued| {
-            entry.store == store && entry.order.key.run == *run && Some(entry.number) != running
-        };
-        let numbers: Vec<u64> = self
-            .entries
-            .iter()
-            .filter(of_run)
-            .map(|e| e.number)
-            .collect();
+        let of_run = |entry: &Queued| entry.store == store && entry.order.key.run == *run;
+        self.remove_all(of_run, running)
+    }
+
+    /// Takes all orders of a store off, but for one that runs.
+    pub fn remove_store(&mut self, store: StoreId, running: Option<u64>) -> io::Result<()> {
+        self.remove_all(|entry| entry.store == store, running)
+    }
+
+    fn remove_all(
+        &mut self,
+        which: impl Fn(&Queued) -> bool,
+        running: Option<u64>,
+    ) -> io::Result<()> {
+        let numbers = self.entries.iter().filter(|entry| which(entry));
+        let numbers: Vec<u64> = numbers.map(|entry| entry.number).collect();
         numbers
             .into_iter()
+            .filter(|number| Some(*number) != running)
             .try_for_each(|number| self.remove(number))
     }
 

@@ -305,6 +305,11 @@ impl Session {
             Request::Upload(upload) => self.upload(upload).await,
             Request::OpenPairing { role } => self.open_pairing(role),
             Request::Watch => Ok(Reply::Watched(live::watched(daemon).await)),
+            Request::Waiting => {
+                let waiting = daemon.spool.by_store().map_err(|why| spool_failed(&why))?;
+                Ok(Reply::Waiting(waiting))
+            }
+            Request::DropResults { store } => self.drop_results(store).await,
             Request::TakeLease { steal, name } => {
                 own_store(store)?;
                 self.take_lease(store, steal, &name)
@@ -387,6 +392,20 @@ impl Session {
         let have = put.map_err(internal)??;
         contents.borrow().blobs.settle(&sha256)?;
         Ok(Reply::Uploaded(have))
+    }
+
+    /// Also the orders of that store, which would fill the spool again, and keep the board from everybody
+    /// else for as long as it is full. A spool can hold many files: they go on the thread for that.
+    async fn drop_results(&self, store: StoreId) -> Result<Reply, Failure> {
+        let running = self.daemon.running.borrow().as_ref().map(|r| r.number);
+        let removed = self.daemon.queue.borrow_mut().remove_store(store, running);
+        removed.map_err(|why| spool_failed(&why))?;
+        let spool = self.daemon.spool.clone();
+        let dropped = tokio::task::spawn_blocking(move || spool.drop_all(store)).await;
+        let dropped = dropped.map_err(io::Error::other).and_then(|count| count);
+        let count = dropped.map_err(|why| spool_failed(&why))?;
+        tracing::warn!("{count} repeats that waited for store {store} were thrown away, as asked");
+        Ok(Reply::Done)
     }
 
     fn open_pairing(&self, role: Role) -> Result<Reply, Failure> {
@@ -507,7 +526,9 @@ impl Session {
 /// Who may ask for this at least.
 fn role_for(request: &Request) -> Role {
     match request {
-        Request::Info | Request::Queue | Request::Lease | Request::Watch => Role::Observe,
+        Request::Info | Request::Queue | Request::Lease | Request::Watch | Request::Waiting => {
+            Role::Observe
+        }
         Request::MapContent(_)
         | Request::Submit(_)
         | Request::Cancel { .. }
@@ -516,8 +537,10 @@ fn role_for(request: &Request) -> Role {
         | Request::TakeLease { .. }
         | Request::GiveLease
         | Request::Upload(_) => Role::Run,
-        // A library is code that runs on the board.
-        Request::ProbeRuntime { .. } | Request::OpenPairing { .. } => Role::Admin,
+        // A library is code that runs on the board; results may be another's.
+        Request::ProbeRuntime { .. }
+        | Request::OpenPairing { .. }
+        | Request::DropResults { .. } => Role::Admin,
     }
 }
 
@@ -539,6 +562,12 @@ fn foreign_store() -> Failure {
     Failure::new(FailureCode::NotPermitted, detail).hint(
         "measure into a store of your own (--store), or pair again with a ticket for the role admin",
     )
+}
+
+fn spool_failed(why: &io::Error) -> Failure {
+    let text = format!("what waits on the board cannot be read or removed: {why}");
+    Failure::new(FailureCode::Internal, text)
+        .hint("see that the agent's state folder can be read and written")
 }
 
 fn lease_storage(why: &io::Error) -> Failure {

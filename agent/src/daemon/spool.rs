@@ -9,6 +9,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::columns::Chunk;
@@ -18,6 +19,7 @@ use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{Frame, kind};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
+use edgedyno_shared::wire::request::WaitingResults;
 
 use super::repeat_folder::RepeatFolder;
 use super::spool_file::{self, MAGIC};
@@ -239,6 +241,51 @@ impl Spool {
         Ok(repaired)
     }
 
+    /// What waits for each store that has something waiting.
+    pub fn by_store(&self) -> io::Result<Vec<WaitingResults>> {
+        let mut all = Vec::new();
+        for name in disk::names(&self.root, "")? {
+            let Ok(store) = name.parse() else {
+                continue;
+            };
+            let mut waiting = WaitingResults {
+                store,
+                repeats: 0,
+                bytes: 0,
+                oldest_unix_ns: None,
+            };
+            for number in self.numbers(store)? {
+                // Acknowledged meanwhile.
+                let Ok(found) = fs::metadata(self.path(store, number)) else {
+                    continue;
+                };
+                waiting.repeats += 1;
+                waiting.bytes += found.len();
+                let finished = found.mtime() * 1_000_000_000 + found.mtime_nsec();
+                let oldest = waiting.oldest_unix_ns.get_or_insert(finished);
+                *oldest = finished.min(*oldest);
+            }
+            if waiting.repeats > 0 {
+                all.push(waiting);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Throws away what waits for a store, and what of it was set aside; returns how many repeats that were.
+    /// Its numbers go on from where they are.
+    pub fn drop_all(&self, store: StoreId) -> io::Result<u32> {
+        let folder = self.folder(store);
+        let waiting = disk::names(&folder, ".seg")?;
+        for name in waiting.iter().chain(&disk::names(&folder, ".bad")?) {
+            disk::remove(&folder.join(name))?;
+        }
+        if folder.is_dir() {
+            disk::sync_folder(&folder)?;
+        }
+        Ok(waiting.len() as u32)
+    }
+
     /// Bytes and files that wait, of all stores.
     pub fn load(&self) -> io::Result<(u64, u32)> {
         let (mut bytes, mut files) = (0, 0);
@@ -299,6 +346,10 @@ mod tests {
     const STORE: StoreId = StoreId([7; 16]);
 
     fn sealed_repeat(base: &Path, spool: &Spool, repeat: u32) -> u64 {
+        sealed_for(STORE, base, spool, repeat)
+    }
+
+    fn sealed_for(store: StoreId, base: &Path, spool: &Spool, repeat: u32) -> u64 {
         let case = Sha256([1; 32]);
         let key = OrderKey {
             run: RunId("a".into()),
@@ -307,7 +358,7 @@ mod tests {
             attempt: 0,
             pass: Pass::Honest,
         };
-        let header = repeat_folder::header(STORE, BootId(1), key);
+        let header = repeat_folder::header(store, BootId(1), key);
         let mut folder =
             RepeatFolder::create(&base.join("run"), &base.join("spill"), &header).unwrap();
         folder
@@ -411,6 +462,36 @@ mod tests {
             assert!(spool.waiting(STORE).unwrap().len() <= 1);
             assert_eq!(spool.tidy().unwrap(), 0);
         }
+    }
+
+    #[test]
+    fn what_is_dropped_is_one_stores_and_its_numbers_go_on() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        let lost = StoreId([8; 16]);
+        assert_eq!(spool.by_store().unwrap(), []);
+        for repeat in 0..3 {
+            sealed_for(lost, base.path(), &spool, repeat);
+        }
+        let kept = sealed_repeat(base.path(), &spool, 0);
+        fs::write(spool.folder(lost).join("00000000000000000009.bad"), "x").unwrap();
+        let all = spool.by_store().unwrap();
+        let counts: Vec<_> = all.iter().map(|w| (w.store, w.repeats)).collect();
+        assert_eq!(counts, [(STORE, 1), (lost, 3)]);
+        let bytes: u64 = all.iter().map(|waiting| waiting.bytes).sum();
+        assert_eq!(spool.load().unwrap(), (bytes, 4));
+        // Written a moment ago.
+        let age = clock::wall_unix_ns() - all[1].oldest_unix_ns.unwrap();
+        assert!((0..600_000_000_000).contains(&age), "{age}");
+
+        assert_eq!(spool.drop_all(lost).unwrap(), 3);
+        assert_eq!(spool.drop_all(lost).unwrap(), 0);
+        assert_eq!(spool.drop_all(StoreId([9; 16])).unwrap(), 0);
+        let left = spool.by_store().unwrap();
+        assert_eq!((left.len(), left[0].store), (1, STORE));
+        assert_eq!(spool.numbers(STORE).unwrap(), [kept]);
+        assert!(!spool.folder(lost).join("00000000000000000009.bad").exists());
+        assert_eq!(sealed_for(lost, base.path(), &spool, 9), 3);
     }
 
     #[test]
