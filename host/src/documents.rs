@@ -632,7 +632,14 @@ mod tests {
             is_own: false,
             holder: None,
         };
-        fits("board", &super::board("a", &sample().device, &free));
+        let waiting = WaitingResults {
+            store: edgedyno_shared::ids::StoreId([7; 16]),
+            repeats: 3,
+            bytes: 4096,
+            oldest_unix_ns: None,
+        };
+        let device = sample().device;
+        fits("board", &super::board("a", &device, &free, &[waiting]));
         let (dir, store) = hand_worked();
         let summary = summarise(&view(&store));
         let run = run_id("a");
