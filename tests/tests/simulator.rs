@@ -392,6 +392,8 @@ impl World {
             return None;
         }
         daemon.queue.borrow_mut().remove(queued.number).unwrap();
+        let now = daemon.clock.now();
+        daemon.lease.borrow_mut().repeat_ended(queued.store, now);
         if self.dies_here() {
             return None;
         }

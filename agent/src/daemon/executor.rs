@@ -448,6 +448,8 @@ async fn seal(
     if let Err(why) = daemon.queue.borrow_mut().remove(queued.number) {
         tracing::warn!("a finished order cannot be removed: {why}");
     }
+    let now = daemon.clock.now();
+    daemon.lease.borrow_mut().repeat_ended(queued.store, now);
     if let Some(Err(why)) = Arc::into_inner(folder).map(RepeatFolder::remove) {
         tracing::warn!("a finished repeat's folder cannot be removed: {why}");
     }

@@ -22,7 +22,7 @@ use super::lease::Taken;
 use super::owners::Owner;
 use super::state::{Daemon, News, SessionCount};
 use super::submit::Orderer;
-use super::{inventory, live, runtimes};
+use super::{inventory, live, runtimes, spool_file};
 use crate::backend::{self, Candidate};
 use crate::worker::supervise::Cancel;
 
@@ -664,9 +664,17 @@ async fn send_sealed(
                 return Err(());
             }
         };
+        let mut has_end = false;
         for frame in frames {
             let frame = frame.map_err(|why| repair(daemon, store, number, &why))?;
+            has_end = spool_file::is_end(&frame);
             out.send(frame).await.map_err(drop)?;
+        }
+        if !has_end {
+            // The host would wait for it.
+            let why = io::Error::other("its end is missing");
+            repair(daemon, store, number, &why);
+            return Err(());
         }
         *sent = Some(number);
     }

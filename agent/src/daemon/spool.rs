@@ -164,9 +164,13 @@ impl Spool {
 
     /// Sets a damaged segment aside for a person to look at, and puts in its place what stands before the
     /// damage, as an attempt that failed. Where not even its name can be read, nothing takes its place: its
-    /// order is not known here any more, and the host sends it again.
-    pub fn repair(&self, store: StoreId, number: u64) -> io::Result<()> {
+    /// order is not known here any more, and the host sends it again. Returns whether there was anything to
+    /// repair: another session may have seen the damage first, or a host taken the repeat.
+    pub fn repair(&self, store: StoreId, number: u64) -> io::Result<bool> {
         let path = self.path(store, number);
+        if !path.exists() || self.is_whole(store, number) {
+            return Ok(false);
+        }
         let kept = path.with_extension("bad");
         disk::remove(&kept)?;
         fs::hard_link(&path, &kept)?;
@@ -176,7 +180,8 @@ impl Spool {
             .is_some_and(|f| SegmentHeader::parse(&f.payload).is_ok());
         if !is_named {
             disk::remove(&path)?;
-            return disk::sync_folder(&self.folder(store));
+            disk::sync_folder(&self.folder(store))?;
+            return Ok(true);
         }
         let end = damaged_end(&frames, &why, &kept);
         disk::write_with(&path, |file| {
@@ -191,7 +196,8 @@ impl Spool {
                 .map_err(io::Error::other)?;
             spool_file::write(&mut out, &end)?;
             out.flush()
-        })
+        })?;
+        Ok(true)
     }
 
     /// The frames before the damage, without an end, and what the damage is.
@@ -211,34 +217,34 @@ impl Spool {
         (sound, "its end is missing".into())
     }
 
-    /// Whether a segment can be read to its end.
-    fn is_whole(&self, store: StoreId, number: u64) -> bool {
+    /// Whether a segment can be read to its end, which takes as long as reading it does.
+    pub fn is_whole(&self, store: StoreId, number: u64) -> bool {
         let last = self
             .frames(store, number)
             .and_then(|mut frames| frames.try_fold(None, |_, frame| frame.map(Some)));
         last.is_ok_and(|last| last.is_some_and(|frame| spool_file::is_end(&frame)))
     }
 
-    /// Removes what a crash left unfinished, and repairs what was damaged while nobody looked. Returns how
-    /// many segments that were.
-    pub fn tidy(&self) -> io::Result<u32> {
-        let mut repaired = 0;
-        for name in disk::names(&self.root, "")? {
-            let folder = self.root.join(&name);
+    /// Removes what a crash left unfinished.
+    pub fn clear(&self) -> io::Result<()> {
+        for store in disk::names(&self.root, "")? {
+            let folder = self.root.join(store);
             for name in disk::names(&folder, ".tmp")? {
                 disk::remove(&folder.join(name))?;
             }
-            let Ok(store) = name.parse() else {
-                continue;
-            };
-            for number in self.numbers(store)? {
-                if !self.is_whole(store, number) {
-                    self.repair(store, number)?;
-                    repaired += 1;
-                }
+        }
+        Ok(())
+    }
+
+    /// Every segment, of all stores.
+    pub fn all(&self) -> io::Result<Vec<(StoreId, u64)>> {
+        let mut all = Vec::new();
+        for name in disk::names(&self.root, "")? {
+            if let Ok(store) = name.parse() {
+                all.extend(self.numbers(store)?.into_iter().map(|n| (store, n)));
             }
         }
-        Ok(repaired)
+        Ok(all)
     }
 
     /// What waits for each store that has something waiting.
@@ -411,6 +417,13 @@ mod tests {
         assert_eq!((end.trials, end.chunks), (2, 1));
     }
 
+    /// Repairs all that is damaged; returns how many segments that were.
+    fn tidy(spool: &Spool) -> usize {
+        let all = spool.all().unwrap().into_iter();
+        all.filter(|(store, number)| spool.repair(*store, *number).unwrap())
+            .count()
+    }
+
     fn all(spool: &Spool, number: u64) -> Vec<Frame> {
         let frames = spool.frames(STORE, number).unwrap();
         frames.map(Result::unwrap).collect()
@@ -428,8 +441,8 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 1_u8 << (at % 8);
             fs::write(&path, bytes).unwrap();
-            assert_eq!(spool.tidy().unwrap(), 1, "byte {at} is not seen");
-            assert_eq!(spool.tidy().unwrap(), 0);
+            assert_eq!(tidy(&spool), 1, "byte {at} is not seen");
+            assert_eq!(tidy(&spool), 0);
             assert!(path.with_extension("bad").exists());
             let waiting = spool.waiting(STORE).unwrap();
             let left = waiting.first().map(|one| all(&spool, one.number));
@@ -450,6 +463,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_crash_left_unfinished_goes_and_nothing_else() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        spool.clear().unwrap();
+        let number = sealed_repeat(base.path(), &spool, 0);
+        let path = spool.path(STORE, number);
+        fs::write(path.with_extension("tmp"), "half of the next").unwrap();
+        spool.clear().unwrap();
+        assert!(!path.with_extension("tmp").exists());
+        assert_eq!(spool.all().unwrap(), [(STORE, number)]);
+        // What is whole, or gone, is not repaired, and nothing that was set aside is lost by it.
+        fs::write(path.with_extension("bad"), "an earlier one").unwrap();
+        assert!(!spool.repair(STORE, number).unwrap());
+        spool.acknowledge(STORE, number).unwrap();
+        assert!(!spool.repair(STORE, number).unwrap());
+        assert!(path.with_extension("bad").exists());
+    }
+
+    #[test]
     fn a_torn_tail_is_cut_off() {
         let base = tempfile::tempdir().unwrap();
         let spool = Spool::new(base.path());
@@ -458,9 +490,9 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
-            assert_eq!(spool.tidy().unwrap(), 1, "{length} bytes");
+            assert_eq!(tidy(&spool), 1, "{length} bytes");
             assert!(spool.waiting(STORE).unwrap().len() <= 1);
-            assert_eq!(spool.tidy().unwrap(), 0);
+            assert_eq!(tidy(&spool), 0);
         }
     }
 
