@@ -133,6 +133,23 @@ fn a_ticket_lets_one_host_in_and_no_second() {
 }
 
 #[test]
+fn a_ticket_that_has_expired_lets_nobody_in() {
+    let mut sandbox = Sandbox::new();
+    sandbox.env("EDGEDYNO_AGENT_TICKET", "2");
+    let lab = Lab::with(sandbox);
+    let ticket = lab.ticket("run");
+    let_pass(Duration::from_millis(2500));
+    let refused = lab.pair(&ticket, "x").expect_code(4);
+    // Strangers come no further than the handshake then.
+    assert!(
+        refused.stderr.contains("does not know this host"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!lab.identity("authorized_hosts").exists());
+}
+
+#[test]
 fn a_ticket_that_was_typed_wrong_costs_no_try_and_a_wrong_secret_burns_it() {
     let lab = Lab::new();
     let ticket = lab.ticket("run");

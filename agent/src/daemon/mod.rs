@@ -37,7 +37,7 @@ pub mod runtimes;
 pub mod serve;
 pub mod session;
 pub mod spool;
-mod spool_file;
+pub mod spool_file;
 pub mod state;
 mod submit;
 pub mod take_over;
