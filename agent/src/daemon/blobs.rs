@@ -12,7 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use edgedyno_shared::content::{ContentOffer, OfferedFile};
 use edgedyno_shared::ids::Sha256;
@@ -22,7 +22,7 @@ use edgedyno_shared::wire::hello::schema_hash;
 use edgedyno_shared::wire::request::{UPLOAD_BYTES, Upload};
 use sha2::Digest;
 
-use crate::disk;
+use crate::{clock, disk};
 
 /// Bytes that uploaded contents may take, in place of the rule below.
 pub const QUOTA_VARIABLE: &str = "EDGEDYNO_AGENT_BLOBS";
@@ -253,8 +253,9 @@ impl Blobs {
     fn use_again(&mut self, offer: &ContentOffer) {
         self.remember(offer.clone());
         let file = OpenOptions::new().write(true).open(self.offer_path(offer));
-        // The next agent may forget it a little early then.
-        let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+        let now = Duration::from_nanos(clock::wall_unix_ns().unsigned_abs());
+        // Where that is not possible, the next agent may forget it a little early.
+        let _ = file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH + now));
     }
 
     fn offer_path(&self, offer: &ContentOffer) -> PathBuf {

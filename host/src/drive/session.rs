@@ -306,6 +306,11 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     /// Asks for something that an agent of the same build has no reason to refuse.
     pub(super) async fn demand(&mut self, request: Request) -> Result<Reply, Stop> {
         let asked = self.link.send(request).await?;
+        self.answer(asked).await
+    }
+
+    /// Waits for the answer to what was asked. An agent answers in the order in which it was asked.
+    pub(super) async fn answer(&mut self, asked: u64) -> Result<Reply, Stop> {
         loop {
             match self.next().await? {
                 Next::Link(LinkEvent::Reply { number, answer }) if number == asked => {

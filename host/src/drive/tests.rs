@@ -16,14 +16,16 @@ use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_shared::wire::hello::schema_hash;
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
 use edgedyno_shared::wire::request::{
-    LeaseState, OrderAnswer, QueueEntry, QueueState, Reply, Request,
+    LeaseState, OrderAnswer, QueueEntry, QueueState, Reply, Request, UPLOAD_BYTES, Upload,
 };
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use super::interrupts::Interrupts;
 use super::parallel::{Job, side_by_side};
+use super::upload::AHEAD;
 use super::{DriveEnd, DriveError, DriveEvent, Driver, LeaseWish, Plan};
+use crate::board::content::Content;
 use crate::board::link::{Greeted, Link, LinkError};
 use crate::board::script::FakeAgent;
 use crate::board::{Board, ConnectError};
@@ -112,6 +114,26 @@ struct Agent {
     is_remote: bool,
     /// Orders in each request that brought more than one.
     batches: Vec<usize>,
+    /// Of the one file that it was offered: how much there will be, and what there is.
+    offered: u64,
+    blob: Vec<u8>,
+    /// Loses what it has of the file when so many pieces were put.
+    loses_after: Option<usize>,
+    pieces: usize,
+}
+
+impl Agent {
+    /// By the rule of the real one: bytes go where the file ends, or nowhere.
+    fn put(&mut self, upload: &Upload) -> u64 {
+        if upload.offset == self.blob.len() as u64 {
+            self.blob.extend(&upload.bytes);
+        }
+        self.pieces += 1;
+        if self.loses_after == Some(self.pieces) {
+            self.blob.clear();
+        }
+        self.blob.len() as u64
+    }
 }
 
 /// How a segment is delivered.
@@ -166,8 +188,27 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
         let outcome = agent.borrow().endings[&segment].clone();
         deliver(&mut line, &header, outcome, How::Whole).await;
     }
+    let mut held = Vec::new();
     while let Some((number, request)) = line.try_request().await {
         let answer = match request {
+            Request::Offer(offer) => {
+                let mut agent = agent.borrow_mut();
+                agent.offered = offer.files[0].bytes;
+                Reply::Offered(vec![agent.blob.len() as u64])
+            }
+            Request::Upload(upload) => {
+                // Answers once as many fly as may, or the file ends: a host that waited for each would wait
+                // for ever.
+                let is_last = upload.offset + upload.bytes.len() as u64 == agent.borrow().offered;
+                held.push((number, upload));
+                if held.len() == AHEAD || is_last {
+                    for (number, upload) in held.drain(..) {
+                        let have = agent.borrow_mut().put(&upload);
+                        line.reply(number, Ok(Reply::Uploaded(have))).await;
+                    }
+                }
+                continue;
+            }
             Request::MapContent(_) => {
                 agent.borrow_mut().mapped += 1;
                 Reply::Done
@@ -395,6 +436,17 @@ fn drive_case(
     board: &ScriptedBoard,
     case: Case,
     repeats: u32,
+    watch: impl FnMut(&DriveEvent, &tokio::sync::mpsc::UnboundedSender<()>),
+) -> Driven {
+    drive_with(store, board, case, Vec::new(), repeats, watch)
+}
+
+fn drive_with(
+    store: &mut Store,
+    board: &ScriptedBoard,
+    case: Case,
+    contents: Vec<Content>,
+    repeats: u32,
     mut watch: impl FnMut(&DriveEvent, &tokio::sync::mpsc::UnboundedSender<()>),
 ) -> Driven {
     let run = run_id("r1");
@@ -411,7 +463,7 @@ fn drive_case(
     let plan = Plan {
         run: run.clone(),
         planner: &mut plan as &mut dyn Planner,
-        contents: Vec::new(),
+        contents,
         lease: LeaseWish::default(),
     };
     let driver = Driver::new(board, store, plan, &mut interrupts, &mut tell);
@@ -645,6 +697,53 @@ fn an_order_that_no_frame_takes_ends_the_run_and_says_what_is_too_large() {
     );
     assert!(error.causes[0].contains("1048576"), "{error:?}");
     assert!(error.hint.unwrap().contains("fewer input files"));
+}
+
+/// Sends a file of four pieces and a half to a board, which loses what it has after so many.
+fn send(loses_after: Option<usize>) -> (ScriptedBoard, Vec<u8>, Driven) {
+    let (dir, mut store) = new_store();
+    let bytes: Vec<u8> = (0..UPLOAD_BYTES * 9 / 2).map(|at| (at / 7) as u8).collect();
+    let path = dir.path().join("model.onnx");
+    std::fs::write(&path, &bytes).unwrap();
+    let board = ScriptedBoard::new(&[]);
+    {
+        let mut agent = board.0.borrow_mut();
+        (agent.is_remote, agent.loses_after) = (true, loses_after);
+    }
+    let contents = vec![Content::of_file(&path).unwrap()];
+    let driven = drive_with(&mut store, &board, case(1), contents, 1, |_, _| {});
+    (board, bytes, driven)
+}
+
+#[test]
+fn several_pieces_of_a_file_are_on_their_way_at_once() {
+    let (board, bytes, driven) = send(None);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    let agent = board.0.borrow();
+    assert!(agent.blob == bytes, "{} bytes", agent.blob.len());
+    assert_eq!(agent.pieces, 5, "each is sent once");
+    let sent: Vec<u64> = driven
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            DriveEvent::Sending { done, total, .. } if *total == bytes.len() as u64 => Some(*done),
+            _ => None,
+        })
+        .collect();
+    let piece = UPLOAD_BYTES as u64;
+    assert_eq!(
+        sent,
+        [piece, 2 * piece, 3 * piece, 4 * piece, bytes.len() as u64]
+    );
+}
+
+#[test]
+fn a_file_of_which_a_part_is_lost_on_the_way_arrives_whole() {
+    for loses_after in 1..=4 {
+        let (board, bytes, driven) = send(Some(loses_after));
+        assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+        assert!(board.0.borrow().blob == bytes, "lost after {loses_after}");
+    }
 }
 
 #[test]

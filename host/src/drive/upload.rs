@@ -1,5 +1,6 @@
 //! Contents come to the agent: by where they lie where it can see that, else by their bytes.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -13,6 +14,10 @@ use super::session::{Session, Stop};
 use crate::board::Board;
 use crate::board::content::Content;
 use crate::board::link::LinkError;
+
+/// Pieces on their way at once: the board writes one while the next come, and a long line is not waited for
+/// after each.
+pub(super) const AHEAD: usize = 4;
 
 /// Answers in a row that bring a file no further, before it is given up.
 const STANDSTILLS: u32 = 3;
@@ -55,17 +60,34 @@ impl<B: Board> Session<'_, '_, B> {
             source,
         };
         let from = File::open(path).map_err(unreadable)?;
+        // Where the next piece begins, and what is on its way: its number, and where it ends.
+        let (mut next, mut flying) = (have, VecDeque::new());
         let mut standstills = 0;
         while have < file.bytes {
-            let bytes = read_piece(&from, have, file.bytes).map_err(unreadable)?;
-            let upload = Upload {
-                sha256: file.sha256,
-                offset: have,
-                bytes,
+            while next < file.bytes && flying.len() < AHEAD {
+                let bytes = read_piece(&from, next, file.bytes).map_err(unreadable)?;
+                let end = next + bytes.len() as u64;
+                let upload = Upload {
+                    sha256: file.sha256,
+                    offset: next,
+                    bytes,
+                };
+                let number = self.link.send(Request::Upload(upload)).await?;
+                flying.push_back((number, end));
+                next = end;
+            }
+            let Some((number, end)) = flying.pop_front() else {
+                break;
             };
-            let Reply::Uploaded(now) = self.demand(Request::Upload(upload)).await? else {
-                return Err(LinkError::Unexpected("something else than what it has").into());
-            };
+            let mut now = self.uploaded(number).await?;
+            if now != end {
+                // Somebody else sends the same file, or a part of it is lost. What flies comes to another place
+                // than it was meant for; the last answer says where to go on.
+                while let Some((number, _)) = flying.pop_front() {
+                    now = self.uploaded(number).await?;
+                }
+                next = now;
+            }
             standstills = if now > have { 0 } else { standstills + 1 };
             if standstills == STANDSTILLS {
                 return Err(
@@ -80,6 +102,13 @@ impl<B: Board> Session<'_, '_, B> {
             });
         }
         Ok(())
+    }
+
+    async fn uploaded(&mut self, number: u64) -> Result<u64, Stop> {
+        match self.answer(number).await? {
+            Reply::Uploaded(now) => Ok(now),
+            _ => Err(LinkError::Unexpected("something else than what it has").into()),
+        }
     }
 }
 
