@@ -123,9 +123,8 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         if let Some(end) = self.take_lease().await? {
             return Ok(end);
         }
-        for content in self.driver.plan.contents.clone() {
-            self.provide(&content).await?;
-        }
+        let contents = self.driver.plan.contents.clone();
+        self.provide(&contents).await?;
         self.resync().await?;
         loop {
             self.pass_on_wishes().await?;

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::interrupts::Interrupts;
 use super::parallel::{Job, side_by_side};
-use super::upload::AHEAD;
+use super::upload::{AHEAD, OFFERS_AHEAD};
 use super::{DriveEnd, DriveError, DriveEvent, Driver, LeaseWish, Plan};
 use crate::board::content::Content;
 use crate::board::link::{Greeted, Link, LinkError};
@@ -120,6 +120,8 @@ struct Agent {
     /// Loses what it has of the file when so many pieces were put.
     loses_after: Option<usize>,
     pieces: usize,
+    /// It has all files that it is offered, and answers once so many were.
+    has_all_of: Option<usize>,
 }
 
 impl Agent {
@@ -188,9 +190,18 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
         let outcome = agent.borrow().endings[&segment].clone();
         deliver(&mut line, &header, outcome, How::Whole).await;
     }
-    let mut held = Vec::new();
+    let (mut held, mut offers) = (Vec::new(), Vec::new());
     while let Some((number, request)) = line.try_request().await {
         let answer = match request {
+            Request::Offer(offer) if agent.borrow().has_all_of.is_some() => {
+                offers.push((number, vec![offer.files[0].bytes]));
+                if Some(offers.len()) == agent.borrow().has_all_of {
+                    for (number, have) in offers.drain(..) {
+                        line.reply(number, Ok(Reply::Offered(have))).await;
+                    }
+                }
+                continue;
+            }
             Request::Offer(offer) => {
                 let mut agent = agent.borrow_mut();
                 agent.offered = offer.files[0].bytes;
@@ -735,6 +746,25 @@ fn several_pieces_of_a_file_are_on_their_way_at_once() {
         sent,
         [piece, 2 * piece, 3 * piece, 4 * piece, bytes.len() as u64]
     );
+}
+
+#[test]
+fn contents_are_offered_without_waiting_for_each() {
+    let (dir, mut store) = new_store();
+    let content = |at: usize| {
+        let path = dir.path().join(format!("{at}.raw"));
+        std::fs::write(&path, at.to_string()).unwrap();
+        Content::of_file(&path).unwrap()
+    };
+    let contents: Vec<Content> = (0..OFFERS_AHEAD).map(content).collect();
+    let board = ScriptedBoard::new(&[]);
+    {
+        let mut agent = board.0.borrow_mut();
+        (agent.is_remote, agent.has_all_of) = (true, Some(contents.len()));
+    }
+    let driven = drive_with(&mut store, &board, case(1), contents, 1, |_, _| {});
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(board.0.borrow().pieces, 0);
 }
 
 #[test]
