@@ -41,6 +41,17 @@ pub(crate) fn write_with(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
+    put(path, fill)?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// [`write_whole`] for one of many files of a folder: its name is not durable before [`sync_folder`].
+pub(crate) fn write_one_of_many(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    put(path, |file| file.write_all(bytes))
+}
+
+/// The file is durable when it comes to its place, and its name is not yet.
+fn put(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let unfinished = path.with_extension("tmp");
     let mut file = OpenOptions::new()
         .write(true)
@@ -54,8 +65,7 @@ pub(crate) fn write_with(
         let _ = fs::remove_file(&unfinished);
         return Err(why);
     }
-    fs::rename(&unfinished, path)?;
-    sync_folder(path.parent().unwrap_or(Path::new(".")))
+    fs::rename(&unfinished, path)
 }
 
 /// Makes the names in a folder durable.

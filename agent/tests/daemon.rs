@@ -461,6 +461,23 @@ fn whoever_takes_a_free_board_finds_no_orders_of_others() {
     }
 }
 
+/// A spool of gigabytes is read for damage, and a card takes minutes for that: hosts are answered meanwhile.
+#[test]
+fn what_waits_is_read_through_when_hosts_are_answered_already() {
+    let mut daemon = Daemon::start(&["serve"]);
+    daemon.kill();
+    // Opening it for reading does not end, as if it were endless: nobody writes into that pipe.
+    let other = daemon.state().join("spool").join("08".repeat(16));
+    std::fs::create_dir_all(&other).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(other.join("00000000000000000000.seg"))
+        .status();
+    assert!(made.unwrap().success());
+    daemon.restart(&["serve"]);
+    let mut host = daemon.connect();
+    assert_eq!(host.ask(Request::Queue), Ok(Reply::Queue(vec![])));
+}
+
 #[test]
 fn only_one_daemon_serves_a_state_folder() {
     let daemon = Daemon::start(&["serve"]);

@@ -8,7 +8,7 @@ use std::path::Path;
 use edgedyno_shared::device::{DeviceInfo, Fact, Reading};
 use edgedyno_shared::ids::RunId;
 use edgedyno_shared::telemetry::{ChannelKind, Quality};
-use edgedyno_shared::wire::request::LeaseState;
+use edgedyno_shared::wire::request::{LeaseState, WaitingResults};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -379,7 +379,12 @@ pub fn doctor(name: &str, report: &Report) -> Value {
 }
 
 /// `board info --json`.
-pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState) -> Value {
+pub fn board(
+    name: &str,
+    device: &DeviceInfo,
+    lease: &LeaseState,
+    waiting: &[WaitingResults],
+) -> Value {
     let holder = lease.holder.as_ref().map(|holder| {
         json!({
             "name": holder.name,
@@ -399,10 +404,22 @@ pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState) -> Value {
         "memory_total_bytes": device.memory_total.map(|bytes| bytes.0),
         "lease_epoch": lease.epoch,
         "holder": holder,
+        "waiting": waiting.iter().map(results).collect::<Vec<_>>(),
         "clusters": clusters(device),
         "facts": device.facts.iter().map(fact).collect::<Vec<_>>(),
         "runtimes": listing.backends,
         "default": listing.default,
+    })
+}
+
+/// Results that wait on the board for one store.
+fn results(waiting: &WaitingResults) -> Value {
+    json!({
+        "store": waiting.store.to_string(),
+        "repeats_count": waiting.repeats,
+        "size_bytes": waiting.bytes,
+        "oldest": waiting.oldest_unix_ns.and_then(utc),
+        "oldest_unix_ns": waiting.oldest_unix_ns,
     })
 }
 
@@ -615,7 +632,14 @@ mod tests {
             is_own: false,
             holder: None,
         };
-        fits("board", &super::board("a", &sample().device, &free));
+        let waiting = WaitingResults {
+            store: edgedyno_shared::ids::StoreId([7; 16]),
+            repeats: 3,
+            bytes: 4096,
+            oldest_unix_ns: None,
+        };
+        let device = sample().device;
+        fits("board", &super::board("a", &device, &free, &[waiting]));
         let (dir, store) = hand_worked();
         let summary = summarise(&view(&store));
         let run = run_id("a");

@@ -274,7 +274,7 @@ impl Bench {
 #[test]
 #[ignore = "boots a board in an emulator"]
 fn a_board_that_loses_its_power_is_measured_to_the_end() {
-    let Some(mut bench) = Bench::new("") else {
+    let Some(mut bench) = Bench::new("netem=delay,40ms,loss,1%") else {
         return;
     };
     let info = bench
@@ -284,6 +284,11 @@ fn a_board_that_loses_its_power_is_measured_to_the_end() {
         .json();
     assert_eq!(info["arch"], "aarch64");
     assert_eq!(info["cpus"].as_array().unwrap().len(), 2);
+    assert!(
+        bench.board.console().contains("board: netem"),
+        "{}",
+        bench.board.console()
+    );
     let model = small_model(&bench.sandbox);
     let model = model.to_str().unwrap().to_owned();
     let words = [

@@ -78,6 +78,31 @@ fn a_model_with_weight_files_and_inputs_of_the_user_arrive_whole() {
 }
 
 #[test]
+fn a_plan_of_a_thousand_input_files_is_ordered_and_measured() {
+    let lab = Lab::paired("run");
+    let make = ["model", "make", "conv", "--out", "tiny.onnx"];
+    let sizes = ["--channels", "2", "--depth", "1", "--image", "8"];
+    lab.sandbox.edgedyno(make.iter().chain(&sizes)).ok();
+    for at in 0..1000_u16 {
+        // An image of 3x8x8, no two alike: each order names a thousand hashes, 34 kB, and forty of them are
+        // more than one message takes.
+        let values = (0..3 * 8 * 8).flat_map(|_| f32::from(at).to_le_bytes());
+        let name = format!("sets/{at:04}.raw");
+        lab.sandbox.write(&name, values.collect::<Vec<u8>>());
+    }
+    let plan = ["--backend", "rten", "--repeat", "40", "--warmup", "1"];
+    let inputs = ["--trials", "11", "--input", "input=sets/"];
+    let model = lab.sandbox.work().join("tiny.onnx");
+    let ended = lab.run(&model, &[&plan[..], &inputs].concat()).ok();
+    assert!(
+        !ended.stderr.contains("connecting again"),
+        "{}",
+        ended.stderr
+    );
+    assert_whole(&lab.sandbox, 40);
+}
+
+#[test]
 fn a_board_of_the_network_is_shown_as_it_is_now() {
     let lab = Lab::paired("observe");
     let words = [
@@ -105,6 +130,23 @@ fn a_ticket_lets_one_host_in_and_no_second() {
     let hosts = std::fs::read_to_string(lab.identity("authorized_hosts")).unwrap();
     assert_eq!(hosts.lines().count(), 1, "{hosts}");
     lab.pair(&ticket, "x").expect_code(2);
+}
+
+#[test]
+fn a_ticket_that_has_expired_lets_nobody_in() {
+    let mut sandbox = Sandbox::new();
+    sandbox.env("EDGEDYNO_AGENT_TICKET", "2");
+    let lab = Lab::with(sandbox);
+    let ticket = lab.ticket("run");
+    let_pass(Duration::from_millis(2500));
+    let refused = lab.pair(&ticket, "x").expect_code(4);
+    // Strangers come no further than the handshake then.
+    assert!(
+        refused.stderr.contains("does not know this host"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!lab.identity("authorized_hosts").exists());
 }
 
 #[test]
@@ -366,6 +408,61 @@ fn a_board_whose_spool_is_full_starts_nothing_until_its_host_is_back() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn results_of_a_store_that_is_lost_are_shown_and_an_admin_drops_them() {
+    let mut sandbox = Sandbox::new();
+    // Any repeat that waits is too much.
+    sandbox.env("EDGEDYNO_AGENT_SPOOL", "1");
+    let lab = Lab::with(sandbox);
+    lab.pair(&lab.ticket("run"), "x").ok();
+    let model = small_model(&lab.sandbox);
+    let plan = ["--backend", "fake", "--repeat", "3", "--warmup", "2"];
+    let plan = [&plan[..], &["--duration", "0.4s"]].concat();
+    let relay = lab.through(Weather::default(), 1);
+    let mut running = lab.sandbox.start_edgedyno(line(&model, &plan));
+    running.wait_until("a worker", |_| lab.has_worker());
+    relay.cut(true);
+    running.wait_until("a repeat in the spool", |_| lab.spooled() > 0);
+    running.signal(nix::sys::signal::Signal::SIGKILL);
+    running.wait();
+    relay.cut(false);
+    std::fs::remove_dir_all(lab.sandbox.work().join(".edgedyno")).unwrap();
+
+    let info = lab.sandbox.edgedyno(["board", "info", "x", "--json"]);
+    let info = info.ok().json();
+    edgedyno_tests::schema::assert_matches_schema(&info, "board");
+    let waiting = info["waiting"].as_array().unwrap();
+    assert_eq!(waiting.len(), 1, "{info:#}");
+    assert_eq!(waiting[0]["repeats_count"], 1);
+    assert!(waiting[0]["size_bytes"].as_u64().unwrap() > 0);
+    let store = waiting[0]["store"].as_str().unwrap().to_owned();
+    let shown = lab.sandbox.edgedyno(["board", "info", "x"]).ok();
+    assert!(shown.stdout.contains(&store), "{}", shown.stdout);
+
+    // They may be another's: not for everybody who measures.
+    let drop = |board: &str, store: &str| {
+        let words = ["board", "info", board, "--drop-results", store, "--json"];
+        lab.sandbox.edgedyno(words)
+    };
+    let refused = drop("x", &store).expect_code(4);
+    assert!(
+        refused.stderr.contains("needs the role admin"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(lab.spooled(), 1);
+    lab.pair(&lab.ticket("admin"), "y").ok();
+    drop("y", "nothing").expect_code(2);
+    let left = drop("y", &store[..8]).ok();
+    assert!(left.stderr.contains(&store), "{}", left.stderr);
+    assert_eq!(left.json()["waiting"], serde_json::json!([]));
+    assert_eq!(lab.spooled(), 0);
+    // Its orders went too: the board is free once its session is over for good, and has room.
+    let own = ["--backend", "fake", "--store", "own", "--wait"];
+    lab.run(&model, &[&QUICK[..], &own].concat()).ok();
+    assert_eq!(lab.spooled(), 0);
 }
 
 #[test]

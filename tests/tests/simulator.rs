@@ -1,8 +1,8 @@
 //! The real session, queue, spool, lease and recovery of an agent, and the real driver and store of a host,
 //! in one thread on simulated time, with every fault that a seed can think of.
 //!
-//! Only three things are made up: the clocks, the line (bytes pass until it is cut, at any byte), and the
-//! worker (a repeat is a pause and a handful of trials). An agent dies at any point between two steps, a host
+//! Only three things are made up: the clocks, the line (bytes pass until it is cut, at any byte, and some
+//! requests come twice), and the worker (a repeat is a pause and a handful of trials). An agent dies at any point between two steps, a host
 //! at any point where it waits. Full disks are real ones, small file systems in memory, which only root can
 //! make. `EDGEDYNO_SIMULATE=FIRST..LAST` runs other seeds than those of every test run,
 //! `EDGEDYNO_SIMULATE_MINUTES` another length, `EDGEDYNO_SIMULATE_THREADS` fewer at once than there are
@@ -57,6 +57,7 @@ use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_shared::wire::record::Record;
 use edgedyno_shared::wire::request::Request;
 use edgedyno_tests::small_disk::SmallDisk;
@@ -155,6 +156,8 @@ struct World {
     /// What was measured to its end.
     finished: RefCell<BTreeSet<OrderKey>>,
     faults: RefCell<BTreeMap<&'static str, u64>>,
+    /// Acknowledgements that come once more on the next line of their store.
+    late: RefCell<BTreeMap<StoreId, u64>>,
     is_calm: Cell<bool>,
 }
 
@@ -181,6 +184,7 @@ impl World {
             owners: RefCell::default(),
             finished: RefCell::default(),
             faults: RefCell::default(),
+            late: RefCell::default(),
             is_calm: Cell::new(false),
         })
     }
@@ -392,6 +396,8 @@ impl World {
             return None;
         }
         daemon.queue.borrow_mut().remove(queued.number).unwrap();
+        let now = daemon.clock.now();
+        daemon.lease.borrow_mut().repeat_ended(queued.store, now);
         if self.dies_here() {
             return None;
         }
@@ -564,7 +570,17 @@ impl Board for SimulatedBoard {
         let (far, far_end) = tokio::io::duplex(1 << 12);
         let is_frozen = Rc::new(Cell::new(false));
         let piece = world.dice.roll(4000) + 1;
-        let line = spawn_local(carry(near_end, far_end, piece, Rc::clone(&is_frozen)));
+        let twice = Twice {
+            world: Rc::clone(world),
+            store,
+        };
+        let line = spawn_local(carry(
+            near_end,
+            far_end,
+            piece,
+            Rc::clone(&is_frozen),
+            twice,
+        ));
         world.lines.borrow_mut().push(Wire {
             copying: line.abort_handle(),
             is_frozen,
@@ -585,25 +601,114 @@ impl Board for SimulatedBoard {
 }
 
 /// Carries bytes both ways in pieces, so that a cut falls on any of them.
-async fn carry(near: DuplexStream, far: DuplexStream, piece: u64, is_frozen: Rc<Cell<bool>>) {
+async fn carry(
+    near: DuplexStream,
+    far: DuplexStream,
+    piece: u64,
+    is_frozen: Rc<Cell<bool>>,
+    twice: Twice,
+) {
     let (near_read, near_write) = tokio::io::split(near);
     let (far_read, far_write) = tokio::io::split(far);
     let piece = piece as usize;
     tokio::select! {
-        () = one_way(near_read, far_write, piece, None) => {}
-        () = one_way(far_read, near_write, piece, Some(is_frozen)) => {}
+        () = to_agent(near_read, far_write, piece, twice) => {}
+        () = to_host(far_read, near_write, piece, is_frozen) => {}
     }
 }
 
-async fn one_way(
+/// Requests that come twice: at once, as a host sends them that does not trust its line, or an
+/// acknowledgement once more on the next line, after the agent has long forgotten what it is of. An order is
+/// doubled at once only: one that came again when its repeat was fetched is another wish to measure.
+struct Twice {
+    world: Rc<World>,
+    store: StoreId,
+}
+
+impl Twice {
+    /// What follows a frame that went to the agent.
+    fn after(&self, frame: &[u8]) -> Vec<Vec<u8>> {
+        let (dice, mut late) = (&self.world.dice, self.world.late.borrow_mut());
+        let (what, payload) = (frame[4], &frame[5..]);
+        if what == kind::HELLO
+            && let Some(segment) = late.remove(&self.store)
+        {
+            self.world
+                .count("acknowledgement sent again on the next line");
+            // Under a number that is nobody's, so that its answer is none to another question.
+            let request = (u64::MAX, Request::Acknowledge { segment });
+            let frame = Frame::encode(kind::REQUEST, &request).unwrap();
+            return vec![frame.to_bytes()];
+        }
+        if what != kind::REQUEST {
+            return Vec::new();
+        }
+        let (_, request): (u64, Request) = frame::decode(what, payload).unwrap();
+        let fault = match request {
+            Request::Submit(_) => "order sent twice",
+            Request::Acknowledge { segment } => {
+                if dice.one_in(8) {
+                    late.insert(self.store, segment);
+                }
+                "acknowledgement sent twice"
+            }
+            _ => return Vec::new(),
+        };
+        if !dice.one_in(4) {
+            return Vec::new();
+        }
+        self.world.count(fault);
+        vec![frame.to_vec()]
+    }
+}
+
+/// Bytes that a frame lacks; those of its length first.
+fn missing(frame: &[u8]) -> usize {
+    match frame.first_chunk() {
+        None => 4 - frame.len(),
+        Some(length) => 4 + u32::from_le_bytes(*length) as usize - frame.len(),
+    }
+}
+
+async fn to_agent(
     mut from: ReadHalf<DuplexStream>,
     mut to: WriteHalf<DuplexStream>,
     piece: usize,
-    is_frozen: Option<Rc<Cell<bool>>>,
+    twice: Twice,
+) {
+    let mut bytes = vec![0; piece];
+    let mut frame = Vec::new();
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        let mut rest = &bytes[..count];
+        while !rest.is_empty() {
+            let (part, more) = rest.split_at(missing(&frame).min(rest.len()));
+            rest = more;
+            frame.extend_from_slice(part);
+            if to.write_all(part).await.is_err() {
+                return;
+            }
+            if frame.len() <= 4 || missing(&frame) > 0 {
+                continue;
+            }
+            for copy in twice.after(&frame) {
+                if to.write_all(&copy).await.is_err() {
+                    return;
+                }
+            }
+            frame.clear();
+        }
+    }
+}
+
+async fn to_host(
+    mut from: ReadHalf<DuplexStream>,
+    mut to: WriteHalf<DuplexStream>,
+    piece: usize,
+    is_frozen: Rc<Cell<bool>>,
 ) {
     let mut bytes = vec![0; piece];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        while is_frozen.as_ref().is_some_and(|frozen| frozen.get()) {
+        while is_frozen.get() {
             sleep(Duration::from_millis(100)).await;
         }
         if to.write_all(&bytes[..count]).await.is_err() {
@@ -981,11 +1086,15 @@ fn nothing_is_lost_or_doubled_and_no_epoch_has_two_owners() {
             }
         }
     }
-    // The two checks of the lease were put to the test, each by what it is for.
+    // The two checks of the lease were put to the test, each by what it is for; and so was what makes that
+    // nothing is done twice.
     if range.end - range.start >= SEEDS.end {
         for fault in [
             "order of an old epoch refused",
             "order of a robbed host dropped",
+            "order sent twice",
+            "acknowledgement sent twice",
+            "acknowledgement sent again on the next line",
         ] {
             assert!(all.contains_key(fault), "no seed had: {fault}");
         }

@@ -8,9 +8,11 @@ use edgedyno::board::quic::Quic;
 use edgedyno::board::{Board, ConnectError};
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::link::key::{Identity, PublicKey};
+use edgedyno_shared::link::ticket::{PROOF_LABEL, Ticket};
 use edgedyno_shared::link::tls::{self, Pin, Purpose};
+use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_tests::{Running, Sandbox};
-use quinn::{ClientConfig, Endpoint};
+use quinn::{ClientConfig, Connection, Endpoint};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
@@ -156,6 +158,72 @@ fn who_does_not_speak_is_not_waited_for() {
             .await
             .expect("the long one is let go");
     });
+}
+
+/// A connection to pair over.
+async fn to_pair(agent: &Agent, host: &Identity) -> (Endpoint, Connection) {
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let crypto = tls::client(host, Pin::Key(agent.key), Purpose::Pair).unwrap();
+    let config = ClientConfig::new(crypto as Arc<_>);
+    let connecting = endpoint.connect_with(config, agent.address, "x").unwrap();
+    (endpoint, connecting.await.unwrap())
+}
+
+/// The proof that is right on this connection.
+fn proof(connection: &Connection, ticket: &Ticket, host: &Identity) -> [u8; 32] {
+    let mut exported = [0; 32];
+    connection
+        .export_keying_material(&mut exported, PROOF_LABEL, b"")
+        .unwrap();
+    ticket.secret.proof(&exported, host.public())
+}
+
+/// What the agent says to a proof: whether it lets the host in, and its words.
+async fn answer_to(connection: &Connection, proof: &[u8; 32]) -> (bool, String) {
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    let frame = Frame {
+        kind: kind::PAIR,
+        payload: [&proof[..], b"pc"].concat(),
+    };
+    send.write_all(&frame.to_bytes()).await.unwrap();
+    let answer = timeout(LIMIT, frame::read(&mut receive, frame::LIMIT)).await;
+    let answer = answer.expect("an answer").unwrap().expect("a frame");
+    assert_eq!(answer.kind, kind::PAIR_REPLY);
+    let (first, words) = answer.payload.split_first().unwrap();
+    (*first == 0, String::from_utf8(words.to_vec()).unwrap())
+}
+
+#[test]
+fn a_proof_that_was_captured_is_good_on_no_other_connection() {
+    let agent = Agent::new();
+    let ticket = agent.sandbox.agent(["pair", "run"]).ok().stdout;
+    let ticket: Ticket = ticket.trim().parse().unwrap();
+    let host = Identity::generate().unwrap();
+    block_on(async {
+        // Held back on its way, so that the ticket is still open.
+        let (_end, first) = to_pair(&agent, &host).await;
+        let captured = proof(&first, &ticket, &host);
+        // With the key of who made it, and with another.
+        for (thief, left) in [(host.clone(), 4), (Identity::generate().unwrap(), 3)] {
+            let (_end, second) = to_pair(&agent, &thief).await;
+            let (is_in, words) = answer_to(&second, &captured).await;
+            assert!(!is_in, "{words}");
+            assert!(words.contains(&format!("{left} tries are left")), "{words}");
+        }
+        let (_end, own) = to_pair(&agent, &host).await;
+        let good = proof(&own, &ticket, &host);
+        assert_eq!(answer_to(&own, &good).await, (true, "run".into()));
+        // Nor is it once the ticket is used up, from the host that is known now.
+        let (_end, again) = to_pair(&agent, &host).await;
+        for replayed in [good, proof(&again, &ticket, &host)] {
+            let (_end, line) = to_pair(&agent, &host).await;
+            let (is_in, words) = answer_to(&line, &replayed).await;
+            assert!(!is_in && words.contains("no ticket is open"), "{words}");
+        }
+    });
+    let hosts = agent.sandbox.state().join("identity/authorized_hosts");
+    let hosts = std::fs::read_to_string(hosts).unwrap();
+    assert_eq!(hosts.lines().count(), 1, "{hosts}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use edgedyno_shared::link::ticket::Secret;
 use edgedyno_shared::link::tls::Admission;
 
 use super::identity;
-use super::pairing::{Pairing, Tried};
+use super::pairing::{Pairing, TIME_VARIABLE, Tried, open_for};
 use crate::clock::{Clock, Monotonic};
 use crate::disk;
 
@@ -122,7 +122,11 @@ impl Access {
 
     /// Lets one host in that knows the secret.
     pub fn open_pairing(&self, secret: Secret, role: Role) {
-        self.inner().pairing.open(Monotonic.now(), secret, role);
+        let variable = std::env::var(TIME_VARIABLE).ok();
+        let open_for = open_for(variable.as_deref());
+        self.inner()
+            .pairing
+            .open(Monotonic.now(), secret, role, open_for);
     }
 
     /// Takes a proof; a host that is welcome stands in the file when this returns.

@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use edgedyno_shared::content::{ContentOffer, OfferedFile};
 use edgedyno_shared::ids::Sha256;
@@ -20,7 +22,7 @@ use edgedyno_shared::wire::hello::schema_hash;
 use edgedyno_shared::wire::request::{UPLOAD_BYTES, Upload};
 use sha2::Digest;
 
-use crate::disk;
+use crate::{clock, disk};
 
 /// Bytes that uploaded contents may take, in place of the rule below.
 pub const QUOTA_VARIABLE: &str = "EDGEDYNO_AGENT_BLOBS";
@@ -40,6 +42,31 @@ pub struct Blobs {
     known: BTreeMap<Sha256, Known>,
     /// Contents that sessions rely on, and how many do.
     pins: BTreeMap<Sha256, u32>,
+    /// Files that are still coming, as this life of the agent knows them.
+    coming: BTreeMap<Sha256, Coming>,
+}
+
+#[derive(Debug, Default)]
+struct Coming {
+    so_far: Arc<Mutex<SoFar>>,
+    /// Lengths that hosts said it has. The truth is the one at which the hash is right.
+    lengths: BTreeSet<u64>,
+}
+
+/// Lengths of one file that are remembered: more would be somebody making them up.
+const MOST_LENGTHS: usize = 64;
+
+/// The hash of the first bytes of a part: the last piece of a large file needs no second look at all others.
+#[derive(Default)]
+struct SoFar {
+    bytes: u64,
+    hash: sha2::Sha256,
+}
+
+impl fmt::Debug for SoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the hash of {} bytes", self.bytes)
+    }
 }
 
 #[derive(Debug)]
@@ -62,6 +89,7 @@ impl Blobs {
             quota,
             known: BTreeMap::new(),
             pins: BTreeMap::new(),
+            coming: BTreeMap::new(),
         };
         let mut found: Vec<(SystemTime, ContentOffer)> = Vec::new();
         for name in disk::names(&this.bundles, ".offer")? {
@@ -106,21 +134,52 @@ impl Blobs {
         }
     }
 
-    /// Ends what an agent that died behind the last byte of a file left to be done, since its host has
-    /// nothing to send any more: such a file is checked, and thrown away when it is wrong. An empty one is
-    /// whole from the beginning.
-    fn finish_parts(&self, offer: &ContentOffer) {
-        for file in &offer.files {
-            if !self.whole(&file.sha256).exists() && self.have(file) >= file.bytes {
-                let nothing = Upload {
-                    sha256: file.sha256,
-                    offset: file.bytes,
-                    bytes: Vec::new(),
-                };
-                // What was wrong is gone, and is asked for anew.
-                let _ = self.piece_of(BTreeSet::from([file.bytes]), nothing).put();
-            }
+    /// What an agent that died behind the last byte of a file left to be done, since its host has nothing to
+    /// send any more: such a file is checked, and thrown away when it is wrong. An empty one is whole from
+    /// the beginning. To be put before the offer is taken on.
+    pub fn unfinished(&mut self, offer: &ContentOffer) -> Vec<Piece> {
+        if offer.check().is_err() {
+            return Vec::new();
         }
+        let is_left = |file: &&OfferedFile| {
+            !self.whole(&file.sha256).exists() && self.have(file) >= file.bytes
+        };
+        let left: Vec<&OfferedFile> = offer.files.iter().filter(is_left).collect();
+        let piece = |file: &OfferedFile| {
+            // A file that others say is longer is not complete, and not this offer's to throw away.
+            let mut lengths = self.lengths(&file.sha256);
+            lengths.insert(file.bytes);
+            let nothing = Upload {
+                sha256: file.sha256,
+                offset: file.bytes,
+                bytes: Vec::new(),
+            };
+            self.piece_of(lengths, nothing)
+        };
+        left.into_iter().map(piece).collect()
+    }
+
+    /// Lengths that a file is said to have.
+    fn lengths(&self, sha256: &Sha256) -> BTreeSet<u64> {
+        let files = self.known.values().flat_map(|known| &known.offer.files);
+        let files = files.filter(|file| file.sha256 == *sha256);
+        let said = self.coming.get(sha256).map(|coming| &coming.lengths);
+        let said = said.into_iter().flatten().copied();
+        files.map(|file| file.bytes).chain(said).collect()
+    }
+
+    /// Whether a content was offered in the same words before.
+    fn is_known(&self, offer: &ContentOffer) -> bool {
+        let known = self.known.get(&offer.sha256);
+        known.is_some_and(|known| known.offer == *offer)
+    }
+
+    /// Whether nothing is left to be done for an offer.
+    fn is_complete(&self, offer: &ContentOffer) -> bool {
+        let mut files = offer.files.iter();
+        self.is_known(offer)
+            && self.bundles.join(offer.sha256.to_string()).is_dir()
+            && files.all(|file| self.whole(&file.sha256).exists())
     }
 
     /// Takes an offer on: says how much of each file is there, and makes room for the rest by forgetting
@@ -141,23 +200,66 @@ impl Blobs {
                 "`{own}` is the name of the content's own file here"
             )));
         }
-        self.finish_parts(offer);
         let have: Vec<u64> = offer.files.iter().map(|file| self.have(file)).collect();
+        if self.is_complete(offer) {
+            self.use_again(offer);
+            return Ok(have);
+        }
         let missing = offer.files.iter().zip(&have);
         let missing = missing.map(|(file, have)| file.bytes.saturating_sub(*have));
         let missing = missing.fold(0, u64::saturating_add);
         if missing > 0 {
             self.make_room(offer, missing, in_use)?;
         }
-        let path = self.bundles.join(format!("{}.offer", offer.sha256));
-        let mut bytes = schema_hash().to_vec();
-        bytes.extend(postcard::to_stdvec(offer).map_err(|why| storage(&io::Error::other(why)))?);
-        disk::write_whole(&path, &bytes).map_err(|why| storage(&why))?;
-        self.remember(offer.clone());
-        if missing == 0 {
+        match self.is_known(offer) {
+            true => self.use_again(offer),
+            false => self.write_down(offer).map_err(|why| storage(&why))?,
+        }
+        let mut files = offer.files.iter();
+        if files.all(|file| self.whole(&file.sha256).exists()) {
             self.bundle(offer).map_err(|why| storage(&why))?;
         }
         Ok(have)
+    }
+
+    /// Who says other lengths than another host does not take its words away: of a file that is not there whole
+    /// the longest stands.
+    fn write_down(&mut self, offer: &ContentOffer) -> io::Result<()> {
+        let mut offer = offer.clone();
+        let known = self.known.get(&offer.sha256);
+        let known = known.map(|known| known.offer.files.clone());
+        let known = known.unwrap_or_default();
+        for file in &mut offer.files {
+            if self.whole(&file.sha256).exists() {
+                continue;
+            }
+            let lengths = &mut self.coming.entry(file.sha256).or_default().lengths;
+            if lengths.len() < MOST_LENGTHS {
+                lengths.insert(file.bytes);
+            }
+            let others = known.iter().filter(|other| other.sha256 == file.sha256);
+            let longest = others.map(|other| other.bytes).max();
+            file.bytes = longest.map_or(file.bytes, |longest| longest.max(file.bytes));
+        }
+        let mut bytes = schema_hash().to_vec();
+        bytes.extend(postcard::to_stdvec(&offer).map_err(io::Error::other)?);
+        disk::write_whole(&self.offer_path(&offer), &bytes)?;
+        self.remember(offer);
+        Ok(())
+    }
+
+    /// Notes that a content was used: a host offers all of its own whenever it connects, and each would be a
+    /// file written and synced.
+    fn use_again(&mut self, offer: &ContentOffer) {
+        self.remember(offer.clone());
+        let file = OpenOptions::new().write(true).open(self.offer_path(offer));
+        let now = Duration::from_nanos(clock::wall_unix_ns().unsigned_abs());
+        // Where that is not possible, the next agent may forget it a little early.
+        let _ = file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH + now));
+    }
+
+    fn offer_path(&self, offer: &ContentOffer) -> PathBuf {
+        self.bundles.join(format!("{}.offer", offer.sha256))
     }
 
     /// Keeps a content from being forgotten until it is unpinned as often.
@@ -237,6 +339,8 @@ impl Blobs {
     fn sweep(&mut self) -> io::Result<()> {
         let files = self.known.values().flat_map(|known| &known.offer.files);
         let named: BTreeSet<String> = files.map(|file| file.sha256.to_string()).collect();
+        self.coming
+            .retain(|sha256, _| named.contains(&sha256.to_string()));
         for name in disk::names(&self.blobs, "")? {
             if !named.contains(name.trim_end_matches(".part")) {
                 disk::remove(&self.blobs.join(name))?;
@@ -264,11 +368,9 @@ impl Blobs {
     ///
     /// # Errors
     /// When they belong to no file that was offered, or go beyond its end.
-    pub fn piece(&self, upload: Upload) -> Result<Piece, Failure> {
+    pub fn piece(&mut self, upload: Upload) -> Result<Piece, Failure> {
         let refuse = |why: &str| Failure::new(FailureCode::Protocol, why);
-        let files = self.known.values().flat_map(|known| &known.offer.files);
-        let files = files.filter(|file| file.sha256 == upload.sha256);
-        let lengths: BTreeSet<u64> = files.map(|file| file.bytes).collect();
+        let lengths = self.lengths(&upload.sha256);
         let Some(longest) = lengths.last() else {
             return Err(refuse("these bytes belong to no content that was offered"));
         };
@@ -281,17 +383,21 @@ impl Blobs {
         Ok(self.piece_of(lengths, upload))
     }
 
-    fn piece_of(&self, lengths: BTreeSet<u64>, upload: Upload) -> Piece {
+    fn piece_of(&mut self, lengths: BTreeSet<u64>, upload: Upload) -> Piece {
         Piece {
             whole: self.whole(&upload.sha256),
             part: self.part(&upload.sha256),
+            so_far: Arc::clone(&self.coming.entry(upload.sha256).or_default().so_far),
             lengths,
             upload,
         }
     }
 
     /// Puts the contents together that have all their files now.
-    pub fn settle(&self, sha256: &Sha256) -> Result<(), Failure> {
+    pub fn settle(&mut self, sha256: &Sha256) -> Result<(), Failure> {
+        if self.whole(sha256).exists() {
+            self.coming.remove(sha256);
+        }
         for known in self.known.values() {
             let files = &known.offer.files;
             let is_part = files.iter().any(|file| file.sha256 == *sha256);
@@ -302,11 +408,19 @@ impl Blobs {
         Ok(())
     }
 
-    /// Makes the folder of a content, whole or not at all.
+    /// Makes the folder of a content, whole or not at all. One that was made for a file of another ending has
+    /// it under both.
     fn bundle(&self, offer: &ContentOffer) -> io::Result<()> {
         let place = self.bundles.join(offer.sha256.to_string());
         if place.exists() {
-            return Ok(());
+            let [main, ..] = offer.files.as_slice() else {
+                return Ok(());
+            };
+            let linked = fs::hard_link(self.whole(&main.sha256), place.join(main_name(&main.name)));
+            return match linked {
+                Err(why) if why.kind() != io::ErrorKind::AlreadyExists => Err(why),
+                _ => Ok(()),
+            };
         }
         let unfinished = self.bundles.join(format!("{}.new", offer.sha256));
         remove_all(&unfinished)?;
@@ -381,6 +495,7 @@ pub struct Piece {
     part: PathBuf,
     /// Lengths that the whole file is said to have: one, unless a host lies.
     lengths: BTreeSet<u64>,
+    so_far: Arc<Mutex<SoFar>>,
     upload: Upload,
 }
 
@@ -395,17 +510,24 @@ impl Piece {
         if let Ok(found) = fs::metadata(&self.whole) {
             return Ok(found.len());
         }
-        let have = self.append().map_err(|why| storage(&why))?;
+        // Pieces of one file are put one after the other; a hash that a panic left half done is of no use.
+        let mut so_far = self.so_far.lock().unwrap_or_else(|poisoned| {
+            let mut so_far = poisoned.into_inner();
+            *so_far = SoFar::default();
+            so_far
+        });
+        let have = self.append(&mut so_far).map_err(|why| storage(&why))?;
         let longest = self.lengths.last().copied().unwrap_or(0);
         if have < longest && !self.lengths.contains(&have) {
             return Ok(have);
         }
-        let found = hash_of(&self.part).map_err(|why| storage(&why))?;
+        let found = self.hash(&mut so_far, have).map_err(|why| storage(&why))?;
         // Who says that a file is shorter than it is keeps nobody else from sending the rest.
         if found != self.upload.sha256 && have < longest {
             return Ok(have);
         }
         if found != self.upload.sha256 {
+            *so_far = SoFar::default();
             disk::remove(&self.part).map_err(|why| storage(&why))?;
             let detail = format!("the bytes of {} have the hash {found}", self.upload.sha256);
             return Err(Failure::new(FailureCode::Protocol, detail).hint("start the run again"));
@@ -414,7 +536,7 @@ impl Piece {
         Ok(have)
     }
 
-    fn append(&self) -> io::Result<u64> {
+    fn append(&self, so_far: &mut SoFar) -> io::Result<u64> {
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -425,8 +547,16 @@ impl Piece {
         if have != self.upload.offset {
             return Ok(have);
         }
+        so_far.catch_up(&self.part, have)?;
         file.write_all(&self.upload.bytes)?;
+        so_far.add(&self.upload.bytes);
         Ok(have + self.upload.bytes.len() as u64)
+    }
+
+    /// The hash of all that is there.
+    fn hash(&self, so_far: &mut SoFar, have: u64) -> io::Result<Sha256> {
+        so_far.catch_up(&self.part, have)?;
+        Ok(Sha256(so_far.hash.clone().finalize().into()))
     }
 
     fn finish(&self) -> io::Result<()> {
@@ -438,20 +568,39 @@ impl Piece {
     }
 }
 
-fn hash_of(path: &Path) -> io::Result<Sha256> {
-    let mut file = File::open(path)?;
-    let mut hash = sha2::Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(Sha256(hash.finalize().into())),
-            count => hash.update(&buffer[..count]),
+impl SoFar {
+    fn add(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// Reads what a part has beyond the bytes seen: what an earlier agent wrote, or what came to the disk of
+    /// a piece that did not fit.
+    fn catch_up(&mut self, part: &Path, have: u64) -> io::Result<()> {
+        if self.bytes > have {
+            *self = Self::default();
         }
+        if self.bytes == have {
+            return Ok(());
+        }
+        let mut file = File::open(part)?;
+        file.seek(SeekFrom::Start(self.bytes))?;
+        let mut buffer = vec![0; 1 << 18];
+        while self.bytes < have {
+            let most = (have - self.bytes).min(buffer.len() as u64) as usize;
+            match file.read(&mut buffer[..most])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.add(&buffer[..count]),
+            }
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn sha256(bytes: &[u8]) -> Sha256 {
@@ -477,7 +626,7 @@ mod tests {
         (state, blobs)
     }
 
-    fn put(blobs: &Blobs, whole: &[u8], offset: usize, bytes: &[u8]) -> Result<u64, Failure> {
+    fn put(blobs: &mut Blobs, whole: &[u8], offset: usize, bytes: &[u8]) -> Result<u64, Failure> {
         let upload = Upload {
             sha256: sha256(whole),
             offset: offset as u64,
@@ -486,6 +635,20 @@ mod tests {
         let have = blobs.piece(upload)?.put()?;
         blobs.settle(&sha256(whole))?;
         Ok(have)
+    }
+
+    /// As a session takes an offer.
+    fn take(
+        blobs: &mut Blobs,
+        offer: &ContentOffer,
+        in_use: &BTreeSet<Sha256>,
+    ) -> Result<Vec<u64>, Failure> {
+        for piece in blobs.unfinished(offer) {
+            let sha256 = piece.sha256();
+            let _ = piece.put();
+            blobs.settle(&sha256)?;
+        }
+        blobs.offer(offer, in_use)
     }
 
     fn none() -> BTreeSet<Sha256> {
@@ -497,22 +660,22 @@ mod tests {
         let (state, mut blobs) = open();
         let whole = b"0123456789".as_slice();
         let content = offer(vec![file("m.onnx", whole)]);
-        assert_eq!(blobs.offer(&content, &none()), Ok(vec![0]));
-        assert_eq!(put(&blobs, whole, 0, b"0123"), Ok(4));
-        assert_eq!(put(&blobs, whole, 0, b"0123"), Ok(4), "sent twice");
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![0]));
+        assert_eq!(put(&mut blobs, whole, 0, b"0123"), Ok(4));
+        assert_eq!(put(&mut blobs, whole, 0, b"0123"), Ok(4), "sent twice");
         assert_eq!(
-            put(&blobs, whole, 6, b"67"),
+            put(&mut blobs, whole, 6, b"67"),
             Ok(4),
             "a piece is missing before it"
         );
         assert_eq!(blobs.find_all(&content.sha256), None);
         let mut blobs = Blobs::open(state.path()).unwrap();
-        assert_eq!(blobs.offer(&content, &none()), Ok(vec![4]));
-        assert_eq!(put(&blobs, whole, 4, b"456789"), Ok(10));
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![4]));
+        assert_eq!(put(&mut blobs, whole, 4, b"456789"), Ok(10));
         let found = blobs.find_all(&content.sha256).unwrap();
         assert_eq!(fs::read(&found[0]).unwrap(), whole);
         assert!(found[0].ends_with("content.onnx"), "{found:?}");
-        assert_eq!(blobs.offer(&content, &none()), Ok(vec![10]));
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![10]));
     }
 
     #[test]
@@ -521,13 +684,13 @@ mod tests {
             let (state, mut blobs) = open();
             let whole = b"0123456789".as_slice();
             let content = offer(vec![file("m.onnx", whole)]);
-            blobs.offer(&content, &none()).unwrap();
+            take(&mut blobs, &content, &none()).unwrap();
             // Every byte was written, and nothing checked yet.
             fs::write(blobs.part(&sha256(whole)), left).unwrap();
             let mut blobs = Blobs::open(state.path()).unwrap();
-            assert_eq!(blobs.offer(&content, &none()), Ok(vec![expected]));
+            assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![expected]));
             put(
-                &blobs,
+                &mut blobs,
                 whole,
                 expected as usize,
                 &whole[expected as usize..],
@@ -542,8 +705,8 @@ mod tests {
     fn an_empty_file_of_a_bundle_needs_no_byte() {
         let (_state, mut blobs) = open();
         let content = offer(vec![file("m.onnx", b"m"), file("empty.bin", b"")]);
-        assert_eq!(blobs.offer(&content, &none()), Ok(vec![0, 0]));
-        put(&blobs, b"m", 0, b"m").unwrap();
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![0, 0]));
+        put(&mut blobs, b"m", 0, b"m").unwrap();
         let found = blobs.find_all(&content.sha256).unwrap();
         assert_eq!(fs::read(&found[1]).unwrap(), b"");
     }
@@ -554,37 +717,131 @@ mod tests {
             let (_state, mut blobs) = open();
             let mut lied = file("lie", b"whole");
             lied.bytes = lie;
-            blobs.offer(&offer(vec![lied]), &none()).unwrap();
+            take(&mut blobs, &offer(vec![lied]), &none()).unwrap();
             let bundle = offer(vec![file("m.onnx", b"m"), file("w.bin", b"whole")]);
-            blobs.offer(&bundle, &none()).unwrap();
-            put(&blobs, b"m", 0, b"m").unwrap();
-            assert_eq!(put(&blobs, b"whole", 0, b"who"), Ok(3));
-            assert_eq!(put(&blobs, b"whole", 3, b"le"), Ok(5));
+            take(&mut blobs, &bundle, &none()).unwrap();
+            put(&mut blobs, b"m", 0, b"m").unwrap();
+            assert_eq!(put(&mut blobs, b"whole", 0, b"who"), Ok(3));
+            assert_eq!(put(&mut blobs, b"whole", 3, b"le"), Ok(5));
             assert!(blobs.find_all(&bundle.sha256).is_some(), "a lie of {lie}");
         }
+    }
+
+    #[test]
+    fn who_says_that_a_file_is_shorter_throws_away_nothing_of_who_sends_it() {
+        let (state, mut blobs) = open();
+        let whole = b"0123456789".as_slice();
+        let content = offer(vec![file("m.onnx", whole)]);
+        take(&mut blobs, &content, &none()).unwrap();
+        put(&mut blobs, whole, 0, b"012345").unwrap();
+        for lie in [0, 4, 6] {
+            let mut lied = file("lie", whole);
+            lied.bytes = lie;
+            assert_eq!(
+                take(&mut blobs, &offer(vec![lied]), &none()),
+                Ok(vec![6]),
+                "a lie of {lie}"
+            );
+        }
+        // Nor after a restart, when the file is looked at from its beginning.
+        let mut blobs = Blobs::open(state.path()).unwrap();
+        let mut lied = file("lie", whole);
+        lied.bytes = 5;
+        take(&mut blobs, &offer(vec![lied]), &none()).unwrap();
+        assert_eq!(put(&mut blobs, whole, 6, b"6789"), Ok(10));
+        let found = blobs.find_all(&content.sha256).unwrap();
+        assert_eq!(fs::read(&found[0]).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_content_that_is_there_is_not_written_down_again() {
+        let (state, mut blobs) = open();
+        let whole = b"0123456789".as_slice();
+        let content = offer(vec![file("m.onnx", whole)]);
+        let written = |content: &ContentOffer| {
+            let path = state.path().join("bundles");
+            let path = path.join(format!("{}.offer", content.sha256));
+            let found = fs::metadata(path).unwrap();
+            (found.ino(), found.modified().unwrap())
+        };
+        take(&mut blobs, &content, &none()).unwrap();
+        let (first, _) = written(&content);
+        put(&mut blobs, whole, 0, b"01234").unwrap();
+        // In the middle of it, and when it is whole.
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![5]));
+        put(&mut blobs, whole, 5, b"56789").unwrap();
+        let long_ago = SystemTime::UNIX_EPOCH;
+        let place = blobs.offer_path(&content);
+        let file = OpenOptions::new().write(true).open(&place).unwrap();
+        file.set_modified(long_ago).unwrap();
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![10]));
+        let (last, modified) = written(&content);
+        assert_eq!(first, last, "another file is in its place");
+        assert!(modified > long_ago, "what was used last is forgotten last");
+        // Whose bundle went is put together again.
+        fs::remove_dir_all(
+            state
+                .path()
+                .join("bundles")
+                .join(content.sha256.to_string()),
+        )
+        .unwrap();
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![10]));
+        assert!(blobs.find_all(&content.sha256).is_some());
+    }
+
+    #[test]
+    fn a_file_that_comes_again_with_another_ending_is_there_under_both() {
+        let (_state, mut blobs) = open();
+        let content = offer(vec![file("m.onnx", b"m")]);
+        take(&mut blobs, &content, &none()).unwrap();
+        put(&mut blobs, b"m", 0, b"m").unwrap();
+        let first = blobs.find_all(&content.sha256).unwrap();
+        let renamed = offer(vec![file("m.ort", b"m")]);
+        assert_eq!(take(&mut blobs, &renamed, &none()), Ok(vec![1]));
+        let second = blobs.find_all(&renamed.sha256).unwrap();
+        assert!(second[0].ends_with("content.ort"), "{second:?}");
+        for path in [&first[0], &second[0]] {
+            assert_eq!(fs::read(path).unwrap(), b"m");
+        }
+    }
+
+    #[test]
+    fn a_piece_that_came_to_the_disk_in_part_is_counted_as_far_as_it_came() {
+        let (_state, mut blobs) = open();
+        let whole = b"0123456789".as_slice();
+        let content = offer(vec![file("m.onnx", whole)]);
+        take(&mut blobs, &content, &none()).unwrap();
+        put(&mut blobs, whole, 0, b"0123").unwrap();
+        // As a disk leaves it that became full in the middle of the next piece.
+        let part = blobs.part(&sha256(whole));
+        let mut file = OpenOptions::new().append(true).open(part).unwrap();
+        file.write_all(b"45").unwrap();
+        assert_eq!(put(&mut blobs, whole, 4, b"456789"), Ok(6));
+        assert_eq!(put(&mut blobs, whole, 6, b"6789"), Ok(10));
+        assert!(blobs.find_all(&content.sha256).is_some());
+        assert!(blobs.coming.is_empty());
     }
 
     #[test]
     fn bytes_of_another_hash_are_thrown_away() {
         let (_state, mut blobs) = open();
         let content = offer(vec![file("m", b"right")]);
-        blobs.offer(&content, &none()).unwrap();
+        take(&mut blobs, &content, &none()).unwrap();
         assert_eq!(
-            put(&blobs, b"right", 0, b"wrong").unwrap_err().code,
+            put(&mut blobs, b"right", 0, b"wrong").unwrap_err().code,
             FailureCode::Protocol
         );
         assert_eq!(blobs.find_all(&content.sha256), None);
-        assert_eq!(put(&blobs, b"right", 0, b"right"), Ok(5));
+        assert_eq!(put(&mut blobs, b"right", 0, b"right"), Ok(5));
     }
 
     #[test]
     fn bytes_that_nobody_offered_or_too_many_are_refused() {
         let (_state, mut blobs) = open();
-        blobs
-            .offer(&offer(vec![file("m", b"abc")]), &none())
-            .unwrap();
-        assert!(put(&blobs, b"other", 0, b"other").is_err());
-        assert!(put(&blobs, b"abc", 0, b"abcd").is_err());
+        take(&mut blobs, &offer(vec![file("m", b"abc")]), &none()).unwrap();
+        assert!(put(&mut blobs, b"other", 0, b"other").is_err());
+        assert!(put(&mut blobs, b"abc", 0, b"abcd").is_err());
         let far = Upload {
             sha256: sha256(b"abc"),
             offset: u64::MAX,
@@ -600,9 +857,9 @@ mod tests {
             file("../evil/m.onnx", b"m"),
             file("w/big.bin", b"weights"),
         ]);
-        blobs.offer(&content, &none()).unwrap();
-        put(&blobs, b"m", 0, b"m").unwrap();
-        put(&blobs, b"weights", 0, b"weights").unwrap();
+        take(&mut blobs, &content, &none()).unwrap();
+        put(&mut blobs, b"m", 0, b"m").unwrap();
+        put(&mut blobs, b"weights", 0, b"weights").unwrap();
         let found = blobs.find_all(&content.sha256).unwrap();
         let folder = found[0].parent().unwrap();
         assert_eq!(
@@ -619,14 +876,14 @@ mod tests {
         let contents = [b"aaaa".as_slice(), b"bbbb", b"cccc"];
         let offers = contents.map(|bytes| offer(vec![file("m", bytes)]));
         for (content, bytes) in offers.iter().zip(contents).take(2) {
-            blobs.offer(content, &none()).unwrap();
-            put(&blobs, bytes, 0, bytes).unwrap();
+            take(&mut blobs, content, &none()).unwrap();
+            put(&mut blobs, bytes, 0, bytes).unwrap();
         }
         blobs.pin(offers[0].sha256);
         let used = BTreeSet::from([offers[1].sha256]);
-        let refused = blobs.offer(&offers[2], &used).unwrap_err();
+        let refused = take(&mut blobs, &offers[2], &used).unwrap_err();
         assert_eq!(refused.code, FailureCode::StorageFull);
-        blobs.offer(&offers[2], &none()).unwrap();
+        take(&mut blobs, &offers[2], &none()).unwrap();
         assert!(blobs.find_all(&offers[0].sha256).is_some());
         assert!(blobs.find_all(&offers[1].sha256).is_none());
         blobs.unpin(&offers[0].sha256);
@@ -638,10 +895,10 @@ mod tests {
         let (_state, mut blobs) = open();
         blobs.quota = Some(10);
         let small = offer(vec![file("m", b"aaaa")]);
-        blobs.offer(&small, &none()).unwrap();
-        put(&blobs, b"aaaa", 0, b"aaaa").unwrap();
+        take(&mut blobs, &small, &none()).unwrap();
+        put(&mut blobs, b"aaaa", 0, b"aaaa").unwrap();
         let large = offer(vec![file("m", &[7; 11])]);
-        let refused = blobs.offer(&large, &none()).unwrap_err();
+        let refused = take(&mut blobs, &large, &none()).unwrap_err();
         assert_eq!(refused.code, FailureCode::StorageFull);
         assert!(blobs.find_all(&small.sha256).is_some());
     }
@@ -650,8 +907,8 @@ mod tests {
     fn what_belongs_to_no_content_goes_at_the_start() {
         let (state, mut blobs) = open();
         let content = offer(vec![file("m", b"abc")]);
-        blobs.offer(&content, &none()).unwrap();
-        put(&blobs, b"abc", 0, b"a").unwrap();
+        take(&mut blobs, &content, &none()).unwrap();
+        put(&mut blobs, b"abc", 0, b"a").unwrap();
         for stray in ["blobs/ff", "blobs/00.part", "bundles/x.offer"] {
             fs::write(state.path().join(stray), b"x").unwrap();
         }

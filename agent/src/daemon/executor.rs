@@ -106,7 +106,10 @@ async fn room_and_right(daemon: &Daemon) -> Option<MeasureLock> {
         },
         Ok((bytes, _)) => {
             let text = format!("{bytes} bytes of results wait for their host");
-            Failure::new(FailureCode::Backpressured, text)
+            Failure::new(FailureCode::Backpressured, text).hint(
+                "go on with the runs that wait there; results of a store that is lost are shown by \
+                 `edgedyno board info`, and dropped with --drop-results",
+            )
         }
         Err(why) => no_room(format!("the spool cannot be read: {why}")),
     };
@@ -457,6 +460,8 @@ async fn seal(
     if let Err(why) = daemon.queue.borrow_mut().remove(queued.number) {
         tracing::warn!("a finished order cannot be removed: {why}");
     }
+    let now = daemon.clock.now();
+    daemon.lease.borrow_mut().repeat_ended(queued.store, now);
     if let Some(Err(why)) = Arc::into_inner(folder).map(RepeatFolder::remove) {
         tracing::warn!("a finished repeat's folder cannot be removed: {why}");
     }

@@ -120,6 +120,15 @@ impl Lease {
         }
     }
 
+    /// A repeat of the holder ended. Whoever only waits for a long one says nothing meanwhile, and has as much
+    /// time to order the next as after a word of its own; one without a session has what it takes to come back.
+    pub fn repeat_ended(&mut self, store: StoreId, has_session: bool, now: Nanos) {
+        let span = if has_session { GRACE } else { AFTER_SESSION };
+        if let Some(holder) = self.holder.as_mut().filter(|holder| holder.store == store) {
+            holder.until = holder.until.max(after(now, span));
+        }
+    }
+
     /// A session of the holder ended: it may come back soon, or not at all.
     pub fn session_ended(&mut self, store: StoreId, epoch: u64, now: Nanos) {
         if self.holds(store, epoch)
@@ -248,7 +257,51 @@ mod tests {
         assert!(matches!(taken, Taken::New { epoch: 42, .. }));
     }
 
+    #[test]
+    fn a_holder_that_waited_for_a_long_repeat_has_time_to_order_the_next() {
+        for (has_session, until) in [(true, 1030), (false, 1005)] {
+            let mut lease = Lease::default();
+            lease.take(A, "ann", false, at(0, false));
+            lease.repeat_ended(B, true, Nanos::from_secs(500));
+            lease.repeat_ended(A, has_session, Nanos::from_secs(1000));
+            let asks = |lease: &mut Lease, second| lease.take(B, "bob", false, at(second, false));
+            assert!(matches!(asks(&mut lease, until), Taken::Busy(_)));
+            assert!(matches!(asks(&mut lease, until + 1), Taken::New { .. }));
+        }
+    }
+
     proptest! {
+        /// Whoever speaks, orders, and waits for what it ordered, loses the board only by its own silence.
+        #[test]
+        fn a_holder_is_free_of_others_for_its_grace(steps in prop::collection::vec((0_u8..4, 0_i64..90), 1..100)) {
+            let mut lease = Lease::default();
+            lease.take(A, "ann", false, at(0, false));
+            let (mut now, mut last, mut has_orders) = (0, 0, false);
+            for (what, seconds) in steps {
+                now += seconds;
+                match what {
+                    0 | 1 => {
+                        lease.touch(A, 1, Nanos::from_secs(now));
+                        (last, has_orders) = (now, has_orders || what == 1);
+                    }
+                    2 if has_orders => {
+                        lease.repeat_ended(A, true, Nanos::from_secs(now));
+                        (last, has_orders) = (now, false);
+                    }
+                    2 => {}
+                    _ => {
+                        let is_free = !has_orders && now - last > 30;
+                        let taken = lease.take(B, "bob", false, at(now, has_orders));
+                        let is_taken = matches!(taken, Taken::New { .. });
+                        prop_assert_eq!(is_taken, is_free, "{:?}", taken);
+                        if is_taken {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+
         /// Hosts come, go, steal and come back late: whoever holds an epoch, nobody else ever did.
         #[test]
         fn no_epoch_has_two_owners(steps in prop::collection::vec((0_u8..4, 0_u8..4, 0_i64..60), 1..200)) {

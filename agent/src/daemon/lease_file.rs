@@ -85,6 +85,10 @@ impl LeaseFile {
         self.lease.touch(store, epoch, now);
     }
 
+    pub fn repeat_ended(&mut self, store: StoreId, now: Nanos) {
+        self.lease.repeat_ended(store, self.sessions > 0, now);
+    }
+
     pub fn session_ended(&mut self, store: StoreId, epoch: u64, now: Nanos) {
         if self.holds(store, epoch) {
             self.sessions = self.sessions.saturating_sub(1);

@@ -1,6 +1,7 @@
 //! The daemon: one for each state folder. It owns queue, spool, arenas and the right to measure.
 //!
-//! [`serve`] starts it and ends it, [`session`] speaks with a host, [`executor`] runs the queue in order,
+//! [`serve`] starts it and ends it, [`session`] speaks with a host, `submit` takes its orders, [`executor`]
+//! runs the queue in order,
 //! and what must survive lies in [`queue`], [`spool`], [`contents`], [`blobs`] and [`repeat_folder`]. Who comes
 //! over the [`network`] is known by its key ([`identity`], [`access`], [`pairing`]). What a store ordered is for its host
 //! alone ([`owners`]). [`host_clock`] asks the host
@@ -36,6 +37,7 @@ pub mod runtimes;
 pub mod serve;
 pub mod session;
 pub mod spool;
-mod spool_file;
+pub mod spool_file;
 pub mod state;
+mod submit;
 pub mod take_over;

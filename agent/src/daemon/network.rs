@@ -28,7 +28,7 @@ use super::access::{Access, KnownHost};
 use super::gate::{Entry, Gate};
 use super::identity;
 use super::owners::Owner;
-use super::pairing::Tried;
+use super::pairing::{Tried, proof_and_name};
 use super::session::{self, Peer};
 use super::state::Daemon;
 use crate::clock::{Clock, Monotonic};
@@ -237,14 +237,11 @@ impl Network {
             Some(frame) if frame.kind == kind::PAIR => frame.payload.as_slice(),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
-        let (proof, name) = payload
-            .split_at_checked(32)
-            .ok_or(io::ErrorKind::InvalidData)?;
+        let (proof, name) = proof_and_name(payload).ok_or(io::ErrorKind::InvalidData)?;
         let mut exported = [0; 32];
         connection
             .export_keying_material(&mut exported, PROOF_LABEL, b"")
             .map_err(|_| io::Error::other("no keying material"))?;
-        let name = String::from_utf8_lossy(name);
         let tried = self.access.pair(&exported, key, proof, &name)?;
         let who = format!("{} ({})", connection.remote_address(), key.fingerprint());
         Ok(match tried {
@@ -260,7 +257,7 @@ impl Network {
             }
             Tried::Closed => {
                 tracing::warn!("{who} came with a ticket when none was open");
-                Err("no ticket is open: it was used, burnt, or is older than ten minutes".into())
+                Err("no ticket is open: it was used, burnt, or has expired".into())
             }
         })
     }

@@ -15,6 +15,15 @@ pub const OPEN_FOR: Duration = Duration::from_secs(600);
 /// Wrong proofs that end it.
 pub const TRIES: u8 = 5;
 
+/// Names a shorter time in seconds, for who hands tickets over by a program.
+pub const TIME_VARIABLE: &str = "EDGEDYNO_AGENT_TICKET";
+
+/// How long a ticket is good here, by what the variable says.
+pub fn open_for(variable: Option<&str>) -> Duration {
+    let asked = variable.and_then(|text| text.trim().parse().ok());
+    asked.map_or(OPEN_FOR, Duration::from_secs).min(OPEN_FOR)
+}
+
 /// At most one ticket at a time; a new one ends the one before.
 #[derive(Debug, Default)]
 pub struct Pairing {
@@ -41,12 +50,20 @@ pub enum Tried {
     Closed,
 }
 
+/// What a host sends to pair: its proof, and the name that it wants. None when that is not what it is.
+pub fn proof_and_name(payload: &[u8]) -> Option<(&[u8; 32], String)> {
+    let (proof, name) = payload.split_first_chunk()?;
+    Some((proof, String::from_utf8_lossy(name).into_owned()))
+}
+
 impl Pairing {
-    pub fn open(&mut self, now: Nanos, secret: Secret, role: Role) {
+    /// Good for so long, and never longer than [`OPEN_FOR`].
+    pub fn open(&mut self, now: Nanos, secret: Secret, role: Role, open_for: Duration) {
+        let open_for = open_for.min(OPEN_FOR);
         self.open = Some(Open {
             secret,
             role,
-            until: now + Nanos(OPEN_FOR.as_nanos() as i64),
+            until: now + Nanos(open_for.as_nanos() as i64),
             tries_left: TRIES,
         });
     }
@@ -91,7 +108,7 @@ mod tests {
     fn opened() -> (Pairing, Secret) {
         let secret = Secret([1; 10]);
         let mut pairing = Pairing::default();
-        pairing.open(Nanos(0), secret.clone(), Role::Run);
+        pairing.open(Nanos(0), secret.clone(), Role::Run, OPEN_FOR);
         (pairing, secret)
     }
 
@@ -115,6 +132,25 @@ mod tests {
         assert!(pairing.is_open(Nanos::from_secs(599)));
         let late = Nanos::from_secs(600);
         assert_eq!(pairing.take(late, &EXPORTED, HOST, &proof), Tried::Closed);
+    }
+
+    #[test]
+    fn a_ticket_can_be_good_for_less_and_not_for_more() {
+        for (asked, given) in [(1, 1), (3, 3), (600, 600), (601, 600), (u64::MAX, 600)] {
+            let mut pairing = Pairing::default();
+            let open_for = Duration::from_secs(asked);
+            pairing.open(Nanos(0), Secret([1; 10]), Role::Run, open_for);
+            let last = Nanos(given * 1_000_000_000 - 1);
+            assert!(pairing.is_open(last), "{asked} s");
+            assert!(!pairing.is_open(Nanos::from_secs(given)), "{asked} s");
+        }
+        for (text, seconds) in [(Some("5"), 5), (Some(" 7 "), 7), (Some("700"), 600)] {
+            assert_eq!(open_for(text), Duration::from_secs(seconds));
+        }
+        // What is no number changes nothing.
+        for text in [None, Some(""), Some("-1"), Some("long")] {
+            assert_eq!(open_for(text), OPEN_FOR);
+        }
     }
 
     #[test]
@@ -146,7 +182,7 @@ mod tests {
     #[test]
     fn a_new_ticket_ends_the_one_before() {
         let (mut pairing, old) = opened();
-        pairing.open(Nanos(1), Secret([2; 10]), Role::Observe);
+        pairing.open(Nanos(1), Secret([2; 10]), Role::Observe, OPEN_FOR);
         let proof = old.proof(&EXPORTED, HOST);
         assert!(matches!(
             pairing.take(Nanos(2), &EXPORTED, HOST, &proof),

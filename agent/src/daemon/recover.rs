@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use edgedyno_shared::repeat::{Outcome, Stage};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
+
+use tokio::task::spawn_blocking;
 
 use super::executor::end_of;
 use super::queue::Queued;
@@ -21,12 +24,7 @@ const SET_ASIDE: &str = ".bad";
 
 /// Hands over every left-over repeat as an attempt that ended with its agent; returns how many.
 pub fn run(daemon: &Daemon) -> io::Result<u32> {
-    match daemon.spool.tidy()? {
-        0 => {}
-        count => {
-            tracing::error!("{count} repeats were damaged on disk; what is left of them is kept");
-        }
-    }
+    daemon.spool.clear()?;
     let mut recovered = 0;
     for base in daemon.repeat_folders() {
         for name in disk::names(&base, "")? {
@@ -42,6 +40,33 @@ pub fn run(daemon: &Daemon) -> io::Result<u32> {
         }
     }
     Ok(recovered)
+}
+
+/// Reads all that waits in the spool once, for damage that came to it while nobody looked. Not before anybody
+/// is answered, which a large spool on a card would keep waiting: what is sent first is seen by who sends it.
+/// Nor beside a repeat, which it would disturb: one segment at a time, in turn with the executor.
+pub async fn look_through(daemon: Rc<Daemon>) {
+    let all = daemon.spool.all().unwrap_or_else(|why| {
+        tracing::error!("what waits for hosts cannot be looked for: {why}");
+        Vec::new()
+    });
+    let mut repaired = 0;
+    for (store, number) in all {
+        let _alone = daemon.vendor_code.lock().await;
+        let spool = daemon.spool.clone();
+        let looked = spawn_blocking(move || spool.is_whole(store, number)).await;
+        if !matches!(looked, Ok(false)) {
+            continue;
+        }
+        // Here, where sessions do the same.
+        match daemon.spool.repair(store, number) {
+            Ok(was_damaged) => repaired += u32::from(was_damaged),
+            Err(why) => tracing::error!("segment {number} of store {store}: {why}"),
+        }
+    }
+    if repaired > 0 {
+        tracing::error!("{repaired} repeats were damaged on disk; what is left of them is kept");
+    }
 }
 
 /// Hands over one left-over repeat. Its finished trials are kept: those in the sealed file, and those

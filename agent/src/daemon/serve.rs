@@ -336,6 +336,7 @@ async fn serve(
 ) -> io::Result<()> {
     let listener = UnixListener::from_std(listener)?;
     let mut work = tokio::task::spawn_local(executor::run(Rc::clone(&daemon)));
+    tokio::task::spawn_local(recover::look_through(Rc::clone(&daemon)));
     let mut ended = signal(SignalKind::terminate())?;
     loop {
         let idle = daemon.is_idle();

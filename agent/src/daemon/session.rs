@@ -1,35 +1,36 @@
 //! One connection: hello, requests and their replies, events, and the spooled repeats of its store.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use edgedyno_shared::clocks::ClockAnswer;
+use edgedyno_shared::content::ContentOffer;
 use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
 use edgedyno_shared::link::role::Role;
-use edgedyno_shared::order::{OrderKey, RepeatOrder};
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
 use edgedyno_shared::wire::hello::{Hello, Verdict};
-use edgedyno_shared::wire::request::{OrderAnswer, Reply, Request, Upload};
+use edgedyno_shared::wire::request::{Reply, Request, Upload};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{broadcast, mpsc};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::blobs::Piece;
 use super::lease::Taken;
 use super::owners::Owner;
 use super::state::{Daemon, News, SessionCount};
-use super::{inventory, live, runtimes};
+use super::submit::Orderer;
+use super::{inventory, live, runtimes, spool_file};
 use crate::backend::{self, Candidate};
 use crate::worker::supervise::Cancel;
 
 /// Replies that may wait for a host that does not read.
 const REPLIES: usize = 64;
 
-/// Orders an agent keeps for one store at most.
-const QUEUE_LIMIT: usize = 256;
+/// A host that waits for a file to be written hears so often that it is.
+const WORD_EVERY: Duration = Duration::from_secs(5);
 
 /// What the carrier knows of the other side.
 #[derive(Debug, Clone, Copy)]
@@ -277,10 +278,13 @@ impl Session {
             }
             Request::Submit(orders) => {
                 own_store(store)?;
-                self.holds_board(store)?;
-                let spooled = daemon.spooled(store);
-                let answers = orders.into_iter().map(|o| self.submit(store, o, &spooled));
-                Ok(Reply::Submitted(answers.collect()))
+                let orderer = Orderer {
+                    daemon,
+                    store,
+                    role: self.peer.role,
+                    epoch: self.epoch,
+                };
+                Ok(Reply::Submitted(orderer.submit(orders).await?))
             }
             Request::Queue => Ok(Reply::Queue(daemon.entries(store))),
             Request::Cancel { run, kill } => {
@@ -294,17 +298,15 @@ impl Session {
                 })?;
                 Ok(Reply::Done)
             }
-            Request::Offer(offer) => {
-                let in_use = daemon.contents_in_use();
-                let blobs = &mut daemon.contents.borrow_mut().blobs;
-                let have = blobs.offer(&offer, &in_use)?;
-                blobs.pin(offer.sha256);
-                self.pinned.push(offer.sha256);
-                Ok(Reply::Offered(have))
-            }
+            Request::Offer(offer) => self.offer(offer).await,
             Request::Upload(upload) => self.upload(upload).await,
             Request::OpenPairing { role } => self.open_pairing(role),
             Request::Watch => Ok(Reply::Watched(live::watched(daemon).await)),
+            Request::Waiting => {
+                let waiting = daemon.spool.by_store().map_err(|why| spool_failed(&why))?;
+                Ok(Reply::Waiting(waiting))
+            }
+            Request::DropResults { store } => self.drop_results(store).await,
             Request::TakeLease { steal, name } => {
                 own_store(store)?;
                 self.take_lease(store, steal, &name)
@@ -348,8 +350,7 @@ impl Session {
                 // Also those of a store that lost it to one which has given it back since: a repeat that ran
                 // then may have found no room, and wait.
                 let running = daemon.running.borrow().as_ref().map(|r| r.number);
-                let dropped = daemon.queue.borrow_mut().keep_only(store, running);
-                let mut robbed = dropped.map_err(|why| lease_storage(&why))?;
+                let (mut robbed, removed) = daemon.queue.borrow_mut().keep_only(store, running);
                 if let Some(from) = from {
                     tracing::warn!("{name} took the board from {}", from.name);
                     robbed.insert(from.store);
@@ -358,6 +359,8 @@ impl Session {
                     let to = name.to_owned();
                     daemon.tell(store, News::Event(Event::LeaseLost { to }));
                 }
+                // What stayed is not run: it is of a store that does not hold the board.
+                removed.map_err(|why| lease_storage(&why))?;
             }
             Taken::Busy(_) => {}
         }
@@ -366,27 +369,68 @@ impl Session {
         Ok(Reply::Lease(state))
     }
 
-    /// Orders and cancels count only from who holds the board, in the epoch in which it took it.
-    fn holds_board(&self, store: StoreId) -> Result<(), Failure> {
-        let lease = self.daemon.lease.borrow();
-        if self.epoch.is_some_and(|epoch| lease.holds(store, epoch)) {
-            return Ok(());
+    async fn offer(&mut self, offer: ContentOffer) -> Result<Reply, Failure> {
+        let daemon = Rc::clone(&self.daemon);
+        let unfinished = daemon.contents.borrow_mut().blobs.unfinished(&offer);
+        for piece in unfinished {
+            let sha256 = piece.sha256();
+            // What was wrong is gone, and is asked for anew.
+            let _ = self.put(piece).await;
+            daemon.contents.borrow_mut().blobs.settle(&sha256)?;
         }
-        let detail = "this session does not hold the board";
-        Err(Failure::new(FailureCode::LeaseLost, detail).hint("run the command again"))
+        let in_use = daemon.contents_in_use();
+        let blobs = &mut daemon.contents.borrow_mut().blobs;
+        let have = blobs.offer(&offer, &in_use)?;
+        blobs.pin(offer.sha256);
+        self.pinned.push(offer.sha256);
+        Ok(Reply::Offered(have))
     }
 
-    /// Files are written, and hashed, on the thread for that.
     async fn upload(&self, upload: Upload) -> Result<Reply, Failure> {
         let contents = &self.daemon.contents;
-        let piece = contents.borrow().blobs.piece(upload)?;
+        let piece = contents.borrow_mut().blobs.piece(upload)?;
         let sha256 = piece.sha256();
-        let put = tokio::task::spawn_blocking(|| piece.put()).await;
-        let internal =
-            |why: tokio::task::JoinError| Failure::new(FailureCode::Internal, why.to_string());
-        let have = put.map_err(internal)??;
-        contents.borrow().blobs.settle(&sha256)?;
+        let have = self.put(piece).await?;
+        contents.borrow_mut().blobs.settle(&sha256)?;
         Ok(Reply::Uploaded(have))
+    }
+
+    /// Files are written, and hashed, on the thread for that. A large one may take long to reach a slow card,
+    /// and one that an earlier agent began is read from its beginning: a host that hears nothing meanwhile
+    /// takes the agent for lost.
+    async fn put(&self, piece: Piece) -> Result<u64, Failure> {
+        let mut work = tokio::task::spawn_blocking(|| piece.put());
+        loop {
+            tokio::select! {
+                put = &mut work => {
+                    return put.map_err(|why| Failure::new(FailureCode::Internal, why.to_string()))?;
+                }
+                () = sleep(WORD_EVERY) => self.say_busy(),
+            }
+        }
+    }
+
+    fn say_busy(&self) {
+        let text = "the board writes and checks a file that it was sent";
+        let event = Event::Waiting(Failure::new(FailureCode::Busy, text));
+        if let Ok(frame) = Frame::encode(kind::EVENT, &event) {
+            // A host that has much to read has heard enough.
+            let _ = self.urgent.try_send(frame);
+        }
+    }
+
+    /// Also the orders of that store, which would fill the spool again, and keep the board from everybody
+    /// else for as long as it is full. A spool can hold many files: they go on the thread for that.
+    async fn drop_results(&self, store: StoreId) -> Result<Reply, Failure> {
+        let running = self.daemon.running.borrow().as_ref().map(|r| r.number);
+        let removed = self.daemon.queue.borrow_mut().remove_store(store, running);
+        removed.map_err(|why| spool_failed(&why))?;
+        let spool = self.daemon.spool.clone();
+        let dropped = tokio::task::spawn_blocking(move || spool.drop_all(store)).await;
+        let dropped = dropped.map_err(io::Error::other).and_then(|count| count);
+        let count = dropped.map_err(|why| spool_failed(&why))?;
+        tracing::warn!("{count} repeats that waited for store {store} were thrown away, as asked");
+        Ok(Reply::Done)
     }
 
     fn open_pairing(&self, role: Role) -> Result<Reply, Failure> {
@@ -410,61 +454,11 @@ impl Session {
     }
 
     fn may(&self, needed: Role) -> Result<(), Failure> {
-        if self.peer.role >= needed {
-            return Ok(());
-        }
-        let detail = format!(
-            "this needs the role {needed}, and this host has {} on the board",
-            self.peer.role
-        );
-        let hint =
-            "pair again with a ticket for that role: `edgedyno-agent pair ROLE` on the board";
-        Err(Failure::new(FailureCode::NotPermitted, detail).hint(hint))
+        may(self.peer.role, needed)
     }
 
-    fn submit(
-        &self,
-        store: StoreId,
-        order: RepeatOrder,
-        spooled: &BTreeSet<OrderKey>,
-    ) -> OrderAnswer {
-        if !order.key.run.is_well_formed() {
-            let failure = Failure::new(FailureCode::Protocol, "run id is not well formed");
-            return OrderAnswer::Refused(failure);
-        }
-        // Clocks are everybody's on the board.
-        if order.preparation.fix_clocks
-            && let Err(failure) = self.may(Role::Admin)
-        {
-            return OrderAnswer::Refused(failure);
-        }
-        let is_queued = self.daemon.queue.borrow().contains(store, &order.key);
-        if is_queued || spooled.contains(&order.key) {
-            return OrderAnswer::Known;
-        }
-        if self.daemon.retiring.get() {
-            return OrderAnswer::Refused(Failure::new(FailureCode::Busy, "the agent is leaving"));
-        }
-        let mut queue = self.daemon.queue.borrow_mut();
-        if queue.entries().iter().filter(|e| e.store == store).count() >= QUEUE_LIMIT {
-            let detail = format!("{QUEUE_LIMIT} orders wait already");
-            return OrderAnswer::Refused(Failure::new(FailureCode::Backpressured, detail));
-        }
-        match queue.push(store, order) {
-            Ok(()) => {
-                self.daemon.wake.notify_one();
-                if let Some(running) = self.daemon.running.borrow().as_ref() {
-                    // Its begin was told before this host listened.
-                    let started = Event::Started(running.key.clone());
-                    self.daemon.tell(store, News::Event(started));
-                }
-                OrderAnswer::Accepted
-            }
-            Err(why) => {
-                let detail = format!("the agent's queue cannot be written: {why}");
-                OrderAnswer::Refused(Failure::new(FailureCode::StorageFull, detail))
-            }
-        }
+    fn holds_board(&self, store: StoreId) -> Result<(), Failure> {
+        holds_board(&self.daemon, store, self.epoch)
     }
 
     fn cancel(
@@ -504,10 +498,36 @@ impl Session {
     }
 }
 
+/// Orders and cancels count only from who holds the board, in the epoch in which it took it.
+pub(super) fn holds_board(
+    daemon: &Daemon,
+    store: StoreId,
+    epoch: Option<u64>,
+) -> Result<(), Failure> {
+    let lease = daemon.lease.borrow();
+    if epoch.is_some_and(|epoch| lease.holds(store, epoch)) {
+        return Ok(());
+    }
+    let detail = "this session does not hold the board";
+    Err(Failure::new(FailureCode::LeaseLost, detail).hint("run the command again"))
+}
+
+/// Whether a host of a role may do what another role is needed for.
+pub(super) fn may(role: Role, needed: Role) -> Result<(), Failure> {
+    if role >= needed {
+        return Ok(());
+    }
+    let detail = format!("this needs the role {needed}, and this host has {role} on the board");
+    let hint = "pair again with a ticket for that role: `edgedyno-agent pair ROLE` on the board";
+    Err(Failure::new(FailureCode::NotPermitted, detail).hint(hint))
+}
+
 /// Who may ask for this at least.
 fn role_for(request: &Request) -> Role {
     match request {
-        Request::Info | Request::Queue | Request::Lease | Request::Watch => Role::Observe,
+        Request::Info | Request::Queue | Request::Lease | Request::Watch | Request::Waiting => {
+            Role::Observe
+        }
         Request::MapContent(_)
         | Request::Submit(_)
         | Request::Cancel { .. }
@@ -516,8 +536,10 @@ fn role_for(request: &Request) -> Role {
         | Request::TakeLease { .. }
         | Request::GiveLease
         | Request::Upload(_) => Role::Run,
-        // A library is code that runs on the board.
-        Request::ProbeRuntime { .. } | Request::OpenPairing { .. } => Role::Admin,
+        // A library is code that runs on the board; results may be another's.
+        Request::ProbeRuntime { .. }
+        | Request::OpenPairing { .. }
+        | Request::DropResults { .. } => Role::Admin,
     }
 }
 
@@ -539,6 +561,12 @@ fn foreign_store() -> Failure {
     Failure::new(FailureCode::NotPermitted, detail).hint(
         "measure into a store of your own (--store), or pair again with a ticket for the role admin",
     )
+}
+
+fn spool_failed(why: &io::Error) -> Failure {
+    let text = format!("what waits on the board cannot be read or removed: {why}");
+    Failure::new(FailureCode::Internal, text)
+        .hint("see that the agent's state folder can be read and written")
 }
 
 fn lease_storage(why: &io::Error) -> Failure {
@@ -636,9 +664,17 @@ async fn send_sealed(
                 return Err(());
             }
         };
+        let mut has_end = false;
         for frame in frames {
             let frame = frame.map_err(|why| repair(daemon, store, number, &why))?;
+            has_end = spool_file::is_end(&frame);
             out.send(frame).await.map_err(drop)?;
+        }
+        if !has_end {
+            // The host would wait for it.
+            let why = io::Error::other("its end is missing");
+            repair(daemon, store, number, &why);
+            return Err(());
         }
         *sent = Some(number);
     }

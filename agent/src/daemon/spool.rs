@@ -9,6 +9,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::columns::Chunk;
@@ -18,6 +19,7 @@ use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{Frame, kind};
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
+use edgedyno_shared::wire::request::WaitingResults;
 
 use super::repeat_folder::RepeatFolder;
 use super::spool_file::{self, MAGIC};
@@ -162,9 +164,13 @@ impl Spool {
 
     /// Sets a damaged segment aside for a person to look at, and puts in its place what stands before the
     /// damage, as an attempt that failed. Where not even its name can be read, nothing takes its place: its
-    /// order is not known here any more, and the host sends it again.
-    pub fn repair(&self, store: StoreId, number: u64) -> io::Result<()> {
+    /// order is not known here any more, and the host sends it again. Returns whether there was anything to
+    /// repair: another session may have seen the damage first, or a host taken the repeat.
+    pub fn repair(&self, store: StoreId, number: u64) -> io::Result<bool> {
         let path = self.path(store, number);
+        if !path.exists() || self.is_whole(store, number) {
+            return Ok(false);
+        }
         let kept = path.with_extension("bad");
         disk::remove(&kept)?;
         fs::hard_link(&path, &kept)?;
@@ -174,7 +180,8 @@ impl Spool {
             .is_some_and(|f| SegmentHeader::parse(&f.payload).is_ok());
         if !is_named {
             disk::remove(&path)?;
-            return disk::sync_folder(&self.folder(store));
+            disk::sync_folder(&self.folder(store))?;
+            return Ok(true);
         }
         let end = damaged_end(&frames, &why, &kept);
         disk::write_with(&path, |file| {
@@ -189,7 +196,8 @@ impl Spool {
                 .map_err(io::Error::other)?;
             spool_file::write(&mut out, &end)?;
             out.flush()
-        })
+        })?;
+        Ok(true)
     }
 
     /// The frames before the damage, without an end, and what the damage is.
@@ -209,34 +217,79 @@ impl Spool {
         (sound, "its end is missing".into())
     }
 
-    /// Whether a segment can be read to its end.
-    fn is_whole(&self, store: StoreId, number: u64) -> bool {
+    /// Whether a segment can be read to its end, which takes as long as reading it does.
+    pub fn is_whole(&self, store: StoreId, number: u64) -> bool {
         let last = self
             .frames(store, number)
             .and_then(|mut frames| frames.try_fold(None, |_, frame| frame.map(Some)));
         last.is_ok_and(|last| last.is_some_and(|frame| spool_file::is_end(&frame)))
     }
 
-    /// Removes what a crash left unfinished, and repairs what was damaged while nobody looked. Returns how
-    /// many segments that were.
-    pub fn tidy(&self) -> io::Result<u32> {
-        let mut repaired = 0;
-        for name in disk::names(&self.root, "")? {
-            let folder = self.root.join(&name);
+    /// Removes what a crash left unfinished.
+    pub fn clear(&self) -> io::Result<()> {
+        for store in disk::names(&self.root, "")? {
+            let folder = self.root.join(store);
             for name in disk::names(&folder, ".tmp")? {
                 disk::remove(&folder.join(name))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Every segment, of all stores.
+    pub fn all(&self) -> io::Result<Vec<(StoreId, u64)>> {
+        let mut all = Vec::new();
+        for name in disk::names(&self.root, "")? {
+            if let Ok(store) = name.parse() {
+                all.extend(self.numbers(store)?.into_iter().map(|n| (store, n)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// What waits for each store that has something waiting.
+    pub fn by_store(&self) -> io::Result<Vec<WaitingResults>> {
+        let mut all = Vec::new();
+        for name in disk::names(&self.root, "")? {
             let Ok(store) = name.parse() else {
                 continue;
             };
+            let mut waiting = WaitingResults {
+                store,
+                repeats: 0,
+                bytes: 0,
+                oldest_unix_ns: None,
+            };
             for number in self.numbers(store)? {
-                if !self.is_whole(store, number) {
-                    self.repair(store, number)?;
-                    repaired += 1;
-                }
+                // Acknowledged meanwhile.
+                let Ok(found) = fs::metadata(self.path(store, number)) else {
+                    continue;
+                };
+                waiting.repeats += 1;
+                waiting.bytes += found.len();
+                let finished = found.mtime() * 1_000_000_000 + found.mtime_nsec();
+                let oldest = waiting.oldest_unix_ns.get_or_insert(finished);
+                *oldest = finished.min(*oldest);
+            }
+            if waiting.repeats > 0 {
+                all.push(waiting);
             }
         }
-        Ok(repaired)
+        Ok(all)
+    }
+
+    /// Throws away what waits for a store, and what of it was set aside; returns how many repeats that were.
+    /// Its numbers go on from where they are.
+    pub fn drop_all(&self, store: StoreId) -> io::Result<u32> {
+        let folder = self.folder(store);
+        let waiting = disk::names(&folder, ".seg")?;
+        for name in waiting.iter().chain(&disk::names(&folder, ".bad")?) {
+            disk::remove(&folder.join(name))?;
+        }
+        if folder.is_dir() {
+            disk::sync_folder(&folder)?;
+        }
+        Ok(waiting.len() as u32)
     }
 
     /// Bytes and files that wait, of all stores.
@@ -299,6 +352,10 @@ mod tests {
     const STORE: StoreId = StoreId([7; 16]);
 
     fn sealed_repeat(base: &Path, spool: &Spool, repeat: u32) -> u64 {
+        sealed_for(STORE, base, spool, repeat)
+    }
+
+    fn sealed_for(store: StoreId, base: &Path, spool: &Spool, repeat: u32) -> u64 {
         let case = Sha256([1; 32]);
         let key = OrderKey {
             run: RunId("a".into()),
@@ -307,7 +364,7 @@ mod tests {
             attempt: 0,
             pass: Pass::Honest,
         };
-        let header = repeat_folder::header(STORE, BootId(1), key);
+        let header = repeat_folder::header(store, BootId(1), key);
         let mut folder =
             RepeatFolder::create(&base.join("run"), &base.join("spill"), &header).unwrap();
         folder
@@ -360,6 +417,13 @@ mod tests {
         assert_eq!((end.trials, end.chunks), (2, 1));
     }
 
+    /// Repairs all that is damaged; returns how many segments that were.
+    fn tidy(spool: &Spool) -> usize {
+        let all = spool.all().unwrap().into_iter();
+        all.filter(|(store, number)| spool.repair(*store, *number).unwrap())
+            .count()
+    }
+
     fn all(spool: &Spool, number: u64) -> Vec<Frame> {
         let frames = spool.frames(STORE, number).unwrap();
         frames.map(Result::unwrap).collect()
@@ -377,8 +441,8 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 1_u8 << (at % 8);
             fs::write(&path, bytes).unwrap();
-            assert_eq!(spool.tidy().unwrap(), 1, "byte {at} is not seen");
-            assert_eq!(spool.tidy().unwrap(), 0);
+            assert_eq!(tidy(&spool), 1, "byte {at} is not seen");
+            assert_eq!(tidy(&spool), 0);
             assert!(path.with_extension("bad").exists());
             let waiting = spool.waiting(STORE).unwrap();
             let left = waiting.first().map(|one| all(&spool, one.number));
@@ -399,6 +463,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_crash_left_unfinished_goes_and_nothing_else() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        spool.clear().unwrap();
+        let number = sealed_repeat(base.path(), &spool, 0);
+        let path = spool.path(STORE, number);
+        fs::write(path.with_extension("tmp"), "half of the next").unwrap();
+        spool.clear().unwrap();
+        assert!(!path.with_extension("tmp").exists());
+        assert_eq!(spool.all().unwrap(), [(STORE, number)]);
+        // What is whole, or gone, is not repaired, and nothing that was set aside is lost by it.
+        fs::write(path.with_extension("bad"), "an earlier one").unwrap();
+        assert!(!spool.repair(STORE, number).unwrap());
+        spool.acknowledge(STORE, number).unwrap();
+        assert!(!spool.repair(STORE, number).unwrap());
+        assert!(path.with_extension("bad").exists());
+    }
+
+    #[test]
     fn a_torn_tail_is_cut_off() {
         let base = tempfile::tempdir().unwrap();
         let spool = Spool::new(base.path());
@@ -407,10 +490,40 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
-            assert_eq!(spool.tidy().unwrap(), 1, "{length} bytes");
+            assert_eq!(tidy(&spool), 1, "{length} bytes");
             assert!(spool.waiting(STORE).unwrap().len() <= 1);
-            assert_eq!(spool.tidy().unwrap(), 0);
+            assert_eq!(tidy(&spool), 0);
         }
+    }
+
+    #[test]
+    fn what_is_dropped_is_one_stores_and_its_numbers_go_on() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        let lost = StoreId([8; 16]);
+        assert_eq!(spool.by_store().unwrap(), []);
+        for repeat in 0..3 {
+            sealed_for(lost, base.path(), &spool, repeat);
+        }
+        let kept = sealed_repeat(base.path(), &spool, 0);
+        fs::write(spool.folder(lost).join("00000000000000000009.bad"), "x").unwrap();
+        let all = spool.by_store().unwrap();
+        let counts: Vec<_> = all.iter().map(|w| (w.store, w.repeats)).collect();
+        assert_eq!(counts, [(STORE, 1), (lost, 3)]);
+        let bytes: u64 = all.iter().map(|waiting| waiting.bytes).sum();
+        assert_eq!(spool.load().unwrap(), (bytes, 4));
+        // Written a moment ago.
+        let age = clock::wall_unix_ns() - all[1].oldest_unix_ns.unwrap();
+        assert!((0..600_000_000_000).contains(&age), "{age}");
+
+        assert_eq!(spool.drop_all(lost).unwrap(), 3);
+        assert_eq!(spool.drop_all(lost).unwrap(), 0);
+        assert_eq!(spool.drop_all(StoreId([9; 16])).unwrap(), 0);
+        let left = spool.by_store().unwrap();
+        assert_eq!((left.len(), left[0].store), (1, STORE));
+        assert_eq!(spool.numbers(STORE).unwrap(), [kept]);
+        assert!(!spool.folder(lost).join("00000000000000000009.bad").exists());
+        assert_eq!(sealed_for(lost, base.path(), &spool, 9), 3);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use edgedyno_shared::wire::record::{RecordClass, RecordHeader};
 use crate::crc32c::crc32c;
 
 /// First bytes of every file; the last is the format's number.
-pub(super) const MAGIC: [u8; 8] = *b"EDYNSPL2";
+pub const MAGIC: [u8; 8] = *b"EDYNSPL2";
 
 /// Writes one frame.
-pub(super) fn write(to: &mut impl Write, frame: &Frame) -> io::Result<()> {
+pub fn write(to: &mut impl Write, frame: &Frame) -> io::Result<()> {
     let head = head(frame.kind, frame.payload.len());
     to.write_all(&head)?;
     to.write_all(&crc32c(&[&head, &frame.payload]).to_le_bytes())?;
@@ -28,7 +28,7 @@ fn head(kind: u8, payload: usize) -> [u8; 5] {
 ///
 /// # Errors
 /// When it is no file of the spool. An item is an error, and the last, where the file is damaged.
-pub(super) fn frames<R: Read>(
+pub fn frames<R: Read>(
     mut from: R,
 ) -> io::Result<impl Iterator<Item = io::Result<Frame>> + use<R>> {
     let mut magic = [0; 8];

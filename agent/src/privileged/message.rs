@@ -7,14 +7,14 @@ use edgedyno_sys::kernel::perf::Event;
 use serde::{Deserialize, Serialize};
 
 /// A request is a few words; a longer message is none.
-pub(super) const REQUEST_BYTES: usize = 1024;
+pub const REQUEST_BYTES: usize = 1024;
 
 /// An answer names each clock of the board.
-pub(super) const ANSWER_BYTES: usize = 64 << 10;
+pub const ANSWER_BYTES: usize = 64 << 10;
 
 /// Sent by the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Request {
+pub enum Request {
     /// A file of the list: its row, and what stands for its `*`.
     Open {
         row: u8,
@@ -27,17 +27,17 @@ pub(super) enum Request {
 
 /// A counter: of a memory controller, or of a process of the daemon's own user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counted {
-    pub(super) source: u32,
-    pub(super) config: [u64; 3],
-    pub(super) exclude_kernel: bool,
-    pub(super) inherit: bool,
-    pub(super) process: Option<i32>,
-    pub(super) cpu: Option<i32>,
+pub struct Counted {
+    pub source: u32,
+    pub config: [u64; 3],
+    pub exclude_kernel: bool,
+    pub inherit: bool,
+    pub process: Option<i32>,
+    pub cpu: Option<i32>,
 }
 
 impl Counted {
-    pub(super) fn new(event: Event, process: Option<i32>, cpu: Option<i32>) -> Self {
+    pub fn new(event: Event, process: Option<i32>, cpu: Option<i32>) -> Self {
         Self {
             source: event.source,
             config: event.config,
@@ -48,7 +48,7 @@ impl Counted {
         }
     }
 
-    pub(super) fn event(&self) -> Event {
+    pub fn event(&self) -> Event {
         Event {
             source: self.source,
             config: self.config,
@@ -60,7 +60,7 @@ impl Counted {
 
 /// Sent by the helper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub enum Answer {
     /// The open file comes with the message.
     Opened,
     /// What was asked of each clock and what stands there now.
@@ -73,12 +73,12 @@ pub(super) enum Answer {
     },
 }
 
-pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     postcard::to_stdvec(message).map_err(io::Error::other)
 }
 
 /// A message and nothing behind it.
-pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> io::Result<T> {
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> io::Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),
         _ => Err(io::Error::new(

@@ -8,6 +8,6 @@
 pub mod client;
 mod grants;
 pub mod helper;
-mod message;
+pub mod message;
 
 pub(crate) use self::grants::remedy;

@@ -61,6 +61,12 @@ pub enum LinkError {
     Header(#[from] HeaderError),
     #[error(transparent)]
     Frame(#[from] FrameError),
+    #[error("{what} of {length} bytes is over the limit of {limit} bytes")]
+    TooLarge {
+        what: &'static str,
+        length: usize,
+        limit: usize,
+    },
     #[error("the agent answered with {0}, which was not asked")]
     Unexpected(&'static str),
     #[error(transparent)]
@@ -179,6 +185,15 @@ fn own_build() -> BuildId {
     BuildId(format!("edgedyno {}", edgedyno_shared::VERSION))
 }
 
+/// What makes a request large, when one is.
+fn large_part(request: &Request) -> &'static str {
+    match request {
+        Request::Submit(_) => "an order for a repeat, with the list of its input files,",
+        Request::Offer(_) | Request::MapContent(_) => "the list of a model's files",
+        _ => "a request",
+    }
+}
+
 async fn send_frame(write: &mut Writer, frame: &Frame) -> Result<(), LinkError> {
     frame::write(write, frame).await?;
     write.flush().await.map_err(FrameError::from)?;
@@ -217,7 +232,16 @@ impl Link {
     /// Sends a request; its reply comes through [`Self::next`] under the number returned.
     pub async fn send(&mut self, request: Request) -> Result<u64, LinkError> {
         self.last += 1;
-        let frame = Frame::encode(kind::REQUEST, &(self.last, request))?;
+        let what = large_part(&request);
+        let frame = Frame::encode(kind::REQUEST, &(self.last, request));
+        let frame = frame.map_err(|why| match why {
+            FrameError::TooLong { length, limit } => LinkError::TooLarge {
+                what,
+                length,
+                limit,
+            },
+            other => other.into(),
+        })?;
         let sent = async { send_frame(&mut *self.write.lock().await, &frame).await };
         let sent = timeout(SEND_TIMEOUT, sent).await;
         sent.map_err(|_| LinkError::Silent)??;

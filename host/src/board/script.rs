@@ -40,6 +40,11 @@ impl FakeAgent {
         agent
     }
 
+    /// Says a frame of any kind, also one that makes no sense.
+    pub(crate) async fn frame(&mut self, frame: &Frame) {
+        self.write(frame).await;
+    }
+
     async fn write(&mut self, frame: &Frame) {
         // A host that left meanwhile is part of some scripts.
         let _ = self.stream.write_all(&frame.to_bytes()).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::wire::failure::FailureCode;
+use edgedyno_shared::wire::frame::FrameError;
 use tokio::time::{Instant, sleep};
 
 use super::away::Away;
@@ -24,6 +25,9 @@ const MAX_LOSSES: u32 = 4;
 
 /// The same where there is a network, which may be poor while the board does well.
 const MAX_LOSSES_REMOTE: u32 = 1000;
+
+/// An agent may say this often in a row what makes no sense: a line may be at fault once, and not every time.
+const MOST_NONSENSE: u32 = 3;
 
 /// Pause before the next try to connect, times the number of losses.
 const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 250 });
@@ -68,7 +72,9 @@ pub struct Driver<'a, B> {
     pub(super) progress: Progress,
     /// How often the user asked to stop.
     pub(super) wishes: u32,
-    pub(super) losses: u32,
+    losses: u32,
+    /// Losses among them for which no line is to blame.
+    nonsense: u32,
     pub(super) began: Instant,
     /// Taken from another host already: not again after a loss.
     pub(super) has_stolen: bool,
@@ -94,6 +100,7 @@ impl<'a, B: Board> Driver<'a, B> {
             progress: Progress::default(),
             wishes: 0,
             losses: 0,
+            nonsense: 0,
             began: Instant::now(),
             has_stolen: false,
             was_there: false,
@@ -145,7 +152,10 @@ impl<'a, B: Board> Driver<'a, B> {
                 Err(Stop::Away) => {}
                 // Asked for anew, which says who has it where somebody else does.
                 Err(Stop::Lapsed(why)) => self.wait_after(why.into()).await?,
-                Err(Stop::Lost(why)) => self.wait_after(why).await?,
+                Err(Stop::Lost(why)) => {
+                    let why = self.may_pass(why)?;
+                    self.wait_after(why).await?;
+                }
             }
             if self.wishes > 1 {
                 return Ok(DriveEnd::Interrupted);
@@ -176,6 +186,26 @@ impl<'a, B: Board> Driver<'a, B> {
         let view = CaseView::read(self.store, &self.plan.run, case)?;
         self.progress.put_figures(case, figures::of(&view));
         Ok(())
+    }
+
+    /// A repeat was stored: what was lost before counts no more.
+    pub(super) fn has_come_further(&mut self) {
+        self.losses = 0;
+        self.nonsense = 0;
+    }
+
+    /// Whether another connection may end otherwise: the same request is not smaller then, and an agent that
+    /// said what makes no sense says it again.
+    fn may_pass(&mut self, why: LinkError) -> Result<LinkError, DriveError> {
+        let board = self.board.name().to_owned();
+        if matches!(why, LinkError::TooLarge { .. }) {
+            return Err(DriveError::TooLarge { board, source: why });
+        }
+        self.nonsense += u32::from(!is_loss(&why));
+        match self.nonsense < MOST_NONSENSE {
+            true => Ok(why),
+            false => Err(DriveError::Nonsense { board, source: why }),
+        }
     }
 
     async fn wait_after(&mut self, why: LinkError) -> Result<(), DriveError> {
@@ -249,10 +279,10 @@ fn ending(outcome: OutcomeKind, failure: Option<&FailureRow>) -> Ended {
     }
 }
 
-/// Whether a new connection may mend it.
+/// Whether the line was lost, which a new connection may mend.
 fn is_loss(why: &LinkError) -> bool {
     matches!(
         why,
-        LinkError::Closed | LinkError::Silent | LinkError::Frame(_)
+        LinkError::Closed | LinkError::Silent | LinkError::Frame(FrameError::Io(_))
     )
 }

@@ -2,6 +2,7 @@
 
 mod arrival;
 mod away;
+mod batches;
 mod delivery;
 mod driver;
 mod figures;
@@ -79,6 +80,10 @@ pub enum DriveError {
     Connect { board: String, source: ConnectError },
     #[error("the connection to board {board} is lost again and again")]
     Lost { board: String, source: LinkError },
+    #[error("what is to be sent to board {board} is too large")]
+    TooLarge { board: String, source: LinkError },
+    #[error("the agent on board {board} says what makes no sense, again and again")]
+    Nonsense { board: String, source: LinkError },
     #[error("the agent on board {board} cannot go on")]
     Stuck { board: String, source: Failure },
     #[error("the agent on board {board} does not do as asked")]
@@ -115,6 +120,18 @@ impl From<DriveError> for CommandError {
             DriveError::Lost { source, .. } => Self::new(Exit::BOARD, text)
                 .because(source)
                 .hint("finished repeats are stored; go on with `--resume last`"),
+            DriveError::TooLarge { source, .. } => Self::usage(text).because(source).hint(
+                "use fewer input files in a case, or fewer files beside a model; what was measured is stored",
+            ),
+            DriveError::Nonsense { source, board } => {
+                let mend = match board.as_str() {
+                    crate::board::local::NAME => "install host and agent of one build".into(),
+                    board => format!("`edgedyno board update {board}` brings this build's agent"),
+                };
+                Self::new(Exit::BOARD, text).because(source).hint(format!(
+                    "{mend}; finished repeats are stored, go on with `--resume last`"
+                ))
+            }
             DriveError::Stuck { source, .. } => {
                 let free = source.hint.clone().unwrap_or_default();
                 Self::new(Exit::BOARD, text).because(source).hint(format!(

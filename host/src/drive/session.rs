@@ -14,7 +14,7 @@ use edgedyno_shared::wire::request::{LeaseHolder, OrderAnswer, Reply, Request};
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
-use super::{DriveEnd, DriveEvent, delivery};
+use super::{DriveEnd, DriveEvent, batches, delivery};
 use crate::board::Board;
 use crate::board::link::{Link, LinkError, LinkEvent};
 use crate::plan::Ended;
@@ -123,9 +123,8 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         if let Some(end) = self.take_lease().await? {
             return Ok(end);
         }
-        for content in self.driver.plan.contents.clone() {
-            self.provide(&content).await?;
-        }
+        let contents = self.driver.plan.contents.clone();
+        self.provide(&contents).await?;
         self.resync().await?;
         loop {
             self.pass_on_wishes().await?;
@@ -260,7 +259,14 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             if orders.is_empty() {
                 break;
             }
-            self.submit(orders).await?;
+            for batch in batches::cut(orders) {
+                // What the agent had no room for, the planner names again; a user who wants to stop wants
+                // no more of them.
+                if self.not_before.is_some() || self.driver.wishes > 0 {
+                    return Ok(());
+                }
+                self.submit(batch).await?;
+            }
         }
         Ok(())
     }
@@ -299,6 +305,11 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
     /// Asks for something that an agent of the same build has no reason to refuse.
     pub(super) async fn demand(&mut self, request: Request) -> Result<Reply, Stop> {
         let asked = self.link.send(request).await?;
+        self.answer(asked).await
+    }
+
+    /// Waits for the answer to what was asked. An agent answers in the order in which it was asked.
+    pub(super) async fn answer(&mut self, asked: u64) -> Result<Reply, Stop> {
         loop {
             match self.next().await? {
                 Next::Link(LinkEvent::Reply { number, answer }) if number == asked => {
@@ -396,7 +407,7 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
         self.heard = Instant::now();
         // An acknowledgement deletes the board's copy.
         self.driver.store.still_there()?;
-        self.driver.losses = 0;
+        self.driver.has_come_further();
         self.stuck = None;
         let segment = header.segment;
         let number = self.link.send(Request::Acknowledge { segment }).await?;

@@ -5,23 +5,27 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use edgedyno_shared::ids::{BootId, RunId, StoreId};
+use edgedyno_shared::case::{Case, InputFile, InputSource};
+use edgedyno_shared::ids::{BootId, RunId, Sha256, StoreId};
 use edgedyno_shared::order::{OrderKey, RepeatOrder};
 use edgedyno_shared::repeat::{Outcome, RepeatEnd};
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
+use edgedyno_shared::wire::frame::{self, Frame, kind};
 use edgedyno_shared::wire::hello::schema_hash;
 use edgedyno_shared::wire::record::{Record, SegmentHeader};
 use edgedyno_shared::wire::request::{
-    LeaseState, OrderAnswer, QueueEntry, QueueState, Reply, Request,
+    LeaseState, OrderAnswer, QueueEntry, QueueState, Reply, Request, UPLOAD_BYTES, Upload,
 };
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use super::interrupts::Interrupts;
 use super::parallel::{Job, side_by_side};
+use super::upload::{AHEAD, OFFERS_AHEAD};
 use super::{DriveEnd, DriveError, DriveEvent, Driver, LeaseWish, Plan};
+use crate::board::content::Content;
 use crate::board::link::{Greeted, Link, LinkError};
 use crate::board::script::FakeAgent;
 use crate::board::{Board, ConnectError};
@@ -50,6 +54,46 @@ enum Fate {
     Lapse,
     /// Runs until it is cancelled.
     Endless,
+    /// Answers with what makes no sense.
+    Nonsense(Nonsense),
+}
+
+/// What no line makes of a true answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nonsense {
+    OtherReply,
+    Unsupported,
+    UnknownKind,
+    Undecodable,
+    NoHeader,
+    TooLong,
+}
+
+impl Nonsense {
+    const ALL: [Self; 6] = [
+        Self::OtherReply,
+        Self::Unsupported,
+        Self::UnknownKind,
+        Self::Undecodable,
+        Self::NoHeader,
+        Self::TooLong,
+    ];
+
+    fn frame(self, number: u64) -> Frame {
+        let (kind, payload) = match self {
+            Self::OtherReply => {
+                let reply: (u64, Result<Reply, Failure>) = (number, Ok(Reply::Done));
+                return Frame::encode(kind::REPLY, &reply).unwrap();
+            }
+            Self::Unsupported => (kind::UNSUPPORTED, vec![kind::REQUEST]),
+            Self::UnknownKind => (200, Vec::new()),
+            // A number that does not end.
+            Self::Undecodable => (kind::REPLY, vec![0xff; 3]),
+            Self::NoHeader => (kind::SEGMENT, Vec::new()),
+            Self::TooLong => (kind::EVENT, vec![0; frame::LIMIT]),
+        };
+        Frame { kind, payload }
+    }
 }
 
 /// An agent's memory: what outlives a connection.
@@ -66,6 +110,32 @@ struct Agent {
     last_segment: u64,
     /// What the host said before the last record of a segment was sent.
     early: Vec<Request>,
+    /// Whether it is on another machine.
+    is_remote: bool,
+    /// Orders in each request that brought more than one.
+    batches: Vec<usize>,
+    /// Of the one file that it was offered: how much there will be, and what there is.
+    offered: u64,
+    blob: Vec<u8>,
+    /// Loses what it has of the file when so many pieces were put.
+    loses_after: Option<usize>,
+    pieces: usize,
+    /// It has all files that it is offered, and answers once so many were.
+    has_all_of: Option<usize>,
+}
+
+impl Agent {
+    /// By the rule of the real one: bytes go where the file ends, or nowhere.
+    fn put(&mut self, upload: &Upload) -> u64 {
+        if upload.offset == self.blob.len() as u64 {
+            self.blob.extend(&upload.bytes);
+        }
+        self.pieces += 1;
+        if self.loses_after == Some(self.pieces) {
+            self.blob.clear();
+        }
+        self.blob.len() as u64
+    }
 }
 
 /// How a segment is delivered.
@@ -100,6 +170,10 @@ impl Board for ScriptedBoard {
         "scripted"
     }
 
+    fn is_remote(&self) -> bool {
+        self.0.borrow().is_remote
+    }
+
     async fn connect(&self, store: StoreId) -> Result<Link, ConnectError> {
         let (near, far) = tokio::io::duplex(1 << 20);
         let agent = self.0.clone();
@@ -116,8 +190,36 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
         let outcome = agent.borrow().endings[&segment].clone();
         deliver(&mut line, &header, outcome, How::Whole).await;
     }
+    let (mut held, mut offers) = (Vec::new(), Vec::new());
     while let Some((number, request)) = line.try_request().await {
         let answer = match request {
+            Request::Offer(offer) if agent.borrow().has_all_of.is_some() => {
+                offers.push((number, vec![offer.files[0].bytes]));
+                if Some(offers.len()) == agent.borrow().has_all_of {
+                    for (number, have) in offers.drain(..) {
+                        line.reply(number, Ok(Reply::Offered(have))).await;
+                    }
+                }
+                continue;
+            }
+            Request::Offer(offer) => {
+                let mut agent = agent.borrow_mut();
+                agent.offered = offer.files[0].bytes;
+                Reply::Offered(vec![agent.blob.len() as u64])
+            }
+            Request::Upload(upload) => {
+                // Answers once as many fly as may, or the file ends: a host that waited for each would wait
+                // for ever.
+                let is_last = upload.offset + upload.bytes.len() as u64 == agent.borrow().offered;
+                held.push((number, upload));
+                if held.len() == AHEAD || is_last {
+                    for (number, upload) in held.drain(..) {
+                        let have = agent.borrow_mut().put(&upload);
+                        line.reply(number, Ok(Reply::Uploaded(have))).await;
+                    }
+                }
+                continue;
+            }
             Request::MapContent(_) => {
                 agent.borrow_mut().mapped += 1;
                 Reply::Done
@@ -149,6 +251,10 @@ async fn serve(agent: Rc<RefCell<Agent>>, mut line: FakeAgent) {
                 }
                 continue;
             }
+            Request::Submit(orders) if orders.len() > 1 => {
+                run_all(&agent, &mut line, number, orders).await;
+                continue;
+            }
             Request::Submit(orders) => {
                 for order in orders {
                     if run(&agent, &mut line, number, order).await.is_none() {
@@ -173,6 +279,22 @@ fn queue(agent: &Agent) -> Vec<QueueEntry> {
         state: QueueState::Spooled,
     });
     running.chain(spooled).collect()
+}
+
+/// Accepts all orders of a request, and measures them.
+async fn run_all(
+    agent: &Rc<RefCell<Agent>>,
+    line: &mut FakeAgent,
+    number: u64,
+    orders: Vec<RepeatOrder>,
+) {
+    let answers = vec![OrderAnswer::Accepted; orders.len()];
+    agent.borrow_mut().batches.push(orders.len());
+    line.reply(number, Ok(Reply::Submitted(answers))).await;
+    for order in orders {
+        agent.borrow_mut().ran.push(order.key.clone());
+        finish(agent, line, order, Outcome::Complete, How::Whole).await;
+    }
 }
 
 /// Runs one order by the script; none when the connection is over.
@@ -200,6 +322,10 @@ async fn run(
     }
     if fate == Fate::Forget {
         return None;
+    }
+    if let Fate::Nonsense(what) = fate {
+        line.frame(&what.frame(number)).await;
+        return Some(());
     }
     line.reply(number, Ok(Reply::Submitted(vec![OrderAnswer::Accepted])))
         .await;
@@ -311,10 +437,31 @@ fn drive_in(
     store: &mut Store,
     board: &ScriptedBoard,
     repeats: u32,
+    watch: impl FnMut(&DriveEvent, &tokio::sync::mpsc::UnboundedSender<()>),
+) -> Driven {
+    drive_case(store, board, case(1), repeats, watch)
+}
+
+fn drive_case(
+    store: &mut Store,
+    board: &ScriptedBoard,
+    case: Case,
+    repeats: u32,
+    watch: impl FnMut(&DriveEvent, &tokio::sync::mpsc::UnboundedSender<()>),
+) -> Driven {
+    drive_with(store, board, case, Vec::new(), repeats, watch)
+}
+
+fn drive_with(
+    store: &mut Store,
+    board: &ScriptedBoard,
+    case: Case,
+    contents: Vec<Content>,
+    repeats: u32,
     mut watch: impl FnMut(&DriveEvent, &tokio::sync::mpsc::UnboundedSender<()>),
 ) -> Driven {
     let run = run_id("r1");
-    let mut plan = StaticPlan::new(&run, vec![case(1)], conduct(repeats, 0));
+    let mut plan = StaticPlan::new(&run, vec![case], conduct(repeats, 0));
     if store.run(&run).is_err() {
         begin(store, &plan, &run);
     }
@@ -327,7 +474,7 @@ fn drive_in(
     let plan = Plan {
         run: run.clone(),
         planner: &mut plan as &mut dyn Planner,
-        contents: Vec::new(),
+        contents,
         lease: LeaseWish::default(),
     };
     let driver = Driver::new(board, store, plan, &mut interrupts, &mut tell);
@@ -475,6 +622,161 @@ fn a_connection_that_keeps_breaking_is_given_up() {
 }
 
 #[test]
+fn a_line_of_the_network_may_break_more_often() {
+    let board = ScriptedBoard::new(&vec![Fate::Forget; 6]);
+    board.0.borrow_mut().is_remote = true;
+    let driven = drive(&board, 1);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(board.0.borrow().connections, 7);
+}
+
+#[test]
+fn an_agent_that_makes_no_sense_is_asked_three_times_and_not_a_thousand() {
+    for (what, is_remote) in Nonsense::ALL
+        .into_iter()
+        .flat_map(|n| [(n, true), (n, false)])
+    {
+        let board = ScriptedBoard::new(&vec![Fate::Nonsense(what); 20]);
+        board.0.borrow_mut().is_remote = is_remote;
+        let driven = drive(&board, 1);
+        let end = driven.end;
+        assert!(
+            matches!(end, Err(DriveError::Nonsense { .. })),
+            "{what:?}: {end:?}"
+        );
+        assert_eq!(board.0.borrow().connections, 3, "{what:?}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_once_ends_no_plan() {
+    let nonsense = Fate::Nonsense(Nonsense::OtherReply);
+    let board = ScriptedBoard::new(&[nonsense.clone(), nonsense.clone(), Fate::Measure, nonsense]);
+    let driven = drive(&board, 2);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(driven.rows.len(), 2);
+}
+
+/// A case in which every trial has an input file of its own: 34 bytes each in an order.
+fn case_of_files(count: usize) -> Case {
+    let set = |at: usize| {
+        vec![InputFile {
+            input: String::new(),
+            sha256: Sha256([at as u8; 32]),
+        }]
+    };
+    let mut case = case(1);
+    case.inputs.source = InputSource::Files {
+        sets: (0..count).map(set).collect(),
+    };
+    case
+}
+
+#[test]
+fn orders_that_are_more_than_a_frame_together_go_in_several() {
+    let (_dir, mut store) = new_store();
+    let board = ScriptedBoard::new(&[]);
+    board.0.borrow_mut().is_remote = true;
+    let driven = drive_case(&mut store, &board, case_of_files(1000), 40, |_, _| {});
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(driven.rows.len(), 40);
+    let expected: Vec<_> = (0..40).map(|repeat| (repeat, 0)).collect();
+    assert_eq!(board.ran(), expected);
+    // 1.36 MB in all, half a MiB at most in each.
+    let batches = board.0.borrow().batches.clone();
+    assert!(batches.len() >= 3, "{batches:?}");
+    assert_eq!(board.0.borrow().connections, 1);
+}
+
+#[test]
+fn an_order_that_no_frame_takes_ends_the_run_and_says_what_is_too_large() {
+    let (_dir, mut store) = new_store();
+    let board = ScriptedBoard::new(&[]);
+    board.0.borrow_mut().is_remote = true;
+    // 1.36 MB for one repeat.
+    let driven = drive_case(&mut store, &board, case_of_files(40_000), 2, |_, _| {});
+    assert_eq!(
+        board.0.borrow().connections,
+        1,
+        "it is not smaller the next time"
+    );
+    let error = crate::exit::CommandError::from(driven.end.unwrap_err());
+    assert_eq!(error.exit, crate::exit::Exit::USAGE);
+    assert!(
+        error.causes[0].contains("an order for a repeat"),
+        "{error:?}"
+    );
+    assert!(error.causes[0].contains("1048576"), "{error:?}");
+    assert!(error.hint.unwrap().contains("fewer input files"));
+}
+
+/// Sends a file of four pieces and a half to a board, which loses what it has after so many.
+fn send(loses_after: Option<usize>) -> (ScriptedBoard, Vec<u8>, Driven) {
+    let (dir, mut store) = new_store();
+    let bytes: Vec<u8> = (0..UPLOAD_BYTES * 9 / 2).map(|at| (at / 7) as u8).collect();
+    let path = dir.path().join("model.onnx");
+    std::fs::write(&path, &bytes).unwrap();
+    let board = ScriptedBoard::new(&[]);
+    {
+        let mut agent = board.0.borrow_mut();
+        (agent.is_remote, agent.loses_after) = (true, loses_after);
+    }
+    let contents = vec![Content::of_file(&path).unwrap()];
+    let driven = drive_with(&mut store, &board, case(1), contents, 1, |_, _| {});
+    (board, bytes, driven)
+}
+
+#[test]
+fn several_pieces_of_a_file_are_on_their_way_at_once() {
+    let (board, bytes, driven) = send(None);
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    let agent = board.0.borrow();
+    assert!(agent.blob == bytes, "{} bytes", agent.blob.len());
+    assert_eq!(agent.pieces, 5, "each is sent once");
+    let sent: Vec<u64> = driven
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            DriveEvent::Sending { done, total, .. } if *total == bytes.len() as u64 => Some(*done),
+            _ => None,
+        })
+        .collect();
+    let piece = UPLOAD_BYTES as u64;
+    assert_eq!(
+        sent,
+        [piece, 2 * piece, 3 * piece, 4 * piece, bytes.len() as u64]
+    );
+}
+
+#[test]
+fn contents_are_offered_without_waiting_for_each() {
+    let (dir, mut store) = new_store();
+    let content = |at: usize| {
+        let path = dir.path().join(format!("{at}.raw"));
+        std::fs::write(&path, at.to_string()).unwrap();
+        Content::of_file(&path).unwrap()
+    };
+    let contents: Vec<Content> = (0..OFFERS_AHEAD).map(content).collect();
+    let board = ScriptedBoard::new(&[]);
+    {
+        let mut agent = board.0.borrow_mut();
+        (agent.is_remote, agent.has_all_of) = (true, Some(contents.len()));
+    }
+    let driven = drive_with(&mut store, &board, case(1), contents, 1, |_, _| {});
+    assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+    assert_eq!(board.0.borrow().pieces, 0);
+}
+
+#[test]
+fn a_file_of_which_a_part_is_lost_on_the_way_arrives_whole() {
+    for loses_after in 1..=4 {
+        let (board, bytes, driven) = send(Some(loses_after));
+        assert_eq!(driven.end.unwrap(), DriveEnd::Complete);
+        assert!(board.0.borrow().blob == bytes, "lost after {loses_after}");
+    }
+}
+
+#[test]
 fn a_refused_order_is_a_failure_row_and_an_agent_without_room_is_asked_again() {
     let board = ScriptedBoard::new(&[
         Fate::Refuse(FailureCode::NotFound),
@@ -582,7 +884,7 @@ fn a_board_that_dies_keeps_no_other_from_its_cases() {
     let (_dir, store) = new_store();
     let run = run_id("r1");
     let cases = |board: &str| {
-        let of = |threads| edgedyno_shared::case::Case {
+        let of = |threads| Case {
             board: board.into(),
             ..case(threads)
         };

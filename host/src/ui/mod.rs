@@ -23,5 +23,6 @@ pub mod table;
 pub mod telemetry;
 pub mod top;
 pub mod units;
+pub mod waiting;
 pub mod windows;
 pub(crate) mod wrap;

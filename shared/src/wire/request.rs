@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::ContentOffer;
 use crate::device::{DeviceInfo, RuntimeFound};
 use crate::file_mark::FileMark;
-use crate::ids::{RunId, Sha256};
+use crate::ids::{RunId, Sha256, StoreId};
 use crate::link::role::Role;
 use crate::order::{OrderKey, RepeatOrder};
 use crate::repeat::Stage;
@@ -52,6 +52,11 @@ pub enum Request {
     /// What the board does now; answered by [`Reply::Watched`]. Asked again and again, at most a few times
     /// a second.
     Watch,
+    /// Whose results wait on the board; answered by [`Reply::Waiting`].
+    Waiting,
+    /// Throws away what waits for a store, and its orders: results of one that is lost wait for ever, and
+    /// fill the board.
+    DropResults { store: StoreId },
 }
 
 /// A piece of a file.
@@ -98,6 +103,18 @@ pub enum Reply {
     Ticket(String),
     Lease(LeaseState),
     Watched(Watched),
+    /// One for each store with something that waits.
+    Waiting(Vec<WaitingResults>),
+}
+
+/// Finished repeats that wait on the board for one store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingResults {
+    pub store: StoreId,
+    pub repeats: u32,
+    pub bytes: u64,
+    /// When the oldest was finished, by the board's wall clock; none when its file does not say.
+    pub oldest_unix_ns: Option<i64>,
 }
 
 /// Who measures on a board.

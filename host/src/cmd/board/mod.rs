@@ -7,6 +7,7 @@ mod add;
 mod doctor;
 mod remove;
 mod steps;
+mod waiting;
 
 pub(super) use add::failed;
 
@@ -61,11 +62,13 @@ enum What {
         #[arg(long)]
         force: bool,
     },
-    /// What a board is, and who measures on it
+    /// What a board is, who measures on it, and whose results wait there
     #[command(after_help = "example:\n  edgedyno board info s100")]
     Info {
         /// The board
         name: String,
+        #[command(flatten)]
+        waiting: waiting::WaitingArgs,
     },
     /// Which link of the chain to a board is broken, and what mends it
     #[command(after_help = doctor::EXAMPLES)]
@@ -102,7 +105,7 @@ pub fn run(args: &BoardArgs, global: &Global) -> CommandResult {
             name,
             force,
         } => pair(&settings, ticket, name, *force, global.json),
-        What::Info { name } => info(name, global.json),
+        What::Info { name, waiting } => info(name, waiting, global.json),
         What::Forget { name } => forget(&settings, name, global.json),
     }
 }
@@ -117,15 +120,21 @@ fn list(settings: &Settings, json: bool) -> CommandResult {
     Ok(Exit::GOOD)
 }
 
-fn info(name: &str, json: bool) -> CommandResult {
+fn info(name: &str, args: &waiting::WaitingArgs, json: bool) -> CommandResult {
     let board = find_board(name)?;
-    let (device, lease) = block_on(async {
+    let (device, lease, waiting) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
-        Ok((inquiry.device().await?, inquiry.lease().await?))
+        let waiting = waiting::look(&mut inquiry, args).await?;
+        Ok((inquiry.device().await?, inquiry.lease().await?, waiting))
     })?;
     match json {
-        true => print::json(&documents::board(name, &device, &lease)),
-        false => print::result(ui::board::info(name, &device, &lease)),
+        true => print::json(&documents::board(name, &device, &lease, &waiting)),
+        false => {
+            print::result(ui::board::info(name, &device, &lease));
+            ui::waiting::lines(name, &waiting)
+                .into_iter()
+                .for_each(print::result);
+        }
     }
     Ok(Exit::GOOD)
 }

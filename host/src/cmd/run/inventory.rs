@@ -5,7 +5,7 @@ use std::path::Path;
 use edgedyno_shared::device::{DeviceInfo, RuntimeFound};
 use edgedyno_shared::ids::StoreId;
 use edgedyno_shared::telemetry::Watched;
-use edgedyno_shared::wire::request::{LeaseState, Reply, Request};
+use edgedyno_shared::wire::request::{LeaseState, Reply, Request, WaitingResults};
 
 use crate::board::Board;
 use crate::board::any::AnyBoard;
@@ -50,6 +50,22 @@ impl Inquiry {
         match self.ask(Request::Lease).await? {
             Reply::Lease(state) => Ok(state),
             _ => Err(self.failed(LinkError::Unexpected("something else than who holds it"))),
+        }
+    }
+
+    /// Whose results wait on the board.
+    pub(crate) async fn waiting(&mut self) -> Result<Vec<WaitingResults>, CommandError> {
+        match self.ask(Request::Waiting).await? {
+            Reply::Waiting(waiting) => Ok(waiting),
+            _ => Err(self.failed(LinkError::Unexpected("something else than what waits"))),
+        }
+    }
+
+    /// Throws away what waits on the board for a store.
+    pub(crate) async fn drop_results(&mut self, store: StoreId) -> Result<(), CommandError> {
+        match self.ask(Request::DropResults { store }).await? {
+            Reply::Done => Ok(()),
+            _ => Err(self.failed(LinkError::Unexpected("something else than that it is done"))),
         }
     }
 
