@@ -18,7 +18,8 @@ use edgedyno_shared::clocks::{
 use edgedyno_shared::columns::{Chunk, ColumnSpec, TrialSchema};
 use edgedyno_shared::content::{ContentOffer, OfferedFile, content_hash};
 use edgedyno_shared::device::{
-    BackendInfo, Cpu, DeviceInfo, Fact, Reading, RuntimeFacts, RuntimeFound, RuntimeVerdict,
+    BackendInfo, Cpu, DeviceFile, DeviceInfo, Fact, Readiness, Reading, RuntimeFacts, RuntimeFound,
+    RuntimeVerdict,
 };
 use edgedyno_shared::ids::{BootId, BuildId, RunId, Sha256, StoreId};
 use edgedyno_shared::link::key::Fingerprint;
@@ -241,6 +242,14 @@ fn device() -> DeviceInfo {
                 verdict,
             }],
         }],
+        readiness: Readiness {
+            state_free: Some(Bytes(1 << 30)),
+            unix_seconds: Some(1),
+            device_files: vec![DeviceFile {
+                path: "/dev/x".into(),
+                usable: false,
+            }],
+        },
     }
 }
 
@@ -278,6 +287,7 @@ fn replies() -> Vec<Reply> {
                 channel: channel(),
                 at: Some(Nanos(1)),
                 value: None,
+                fault: Some(Reading::Denied("why".into())),
             }],
         }),
         Reply::Waiting(vec![WaitingResults {
