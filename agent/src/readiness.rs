@@ -23,7 +23,7 @@ const DEVICES: [(&str, &[&str]); 3] = [
 ];
 
 /// Reads it now, below `root` what is a device.
-pub fn read(root: &Path, state: &Path) -> Readiness {
+pub(crate) fn read(root: &Path, state: &Path) -> Readiness {
     Readiness {
         state_free: free(state),
         unix_seconds: Some(clock::wall_unix_ns() / 1_000_000_000),

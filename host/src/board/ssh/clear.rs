@@ -166,7 +166,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::deploy::{absent, note_absent, told_absent};
-    use super::super::testing::names;
+    use super::super::testing::{names, route};
     use super::*;
     use crate::board::known::Start;
 

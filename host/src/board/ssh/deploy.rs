@@ -417,8 +417,9 @@ mod tests {
             ("old", hour * 2),
         ] {
             let file = std::fs::File::create(base.path().join(name)).unwrap();
-            file.set_modified(std::time::SystemTime::from(jiff::Timestamp::now()) - age)
-                .unwrap();
+            let now = jiff::Timestamp::now().as_second().cast_unsigned();
+            let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now);
+            file.set_modified(now - age).unwrap();
         }
         let output = pruned(base.path(), "0.1.0-a");
         assert!(output.status.success(), "{output:?}");

@@ -167,19 +167,8 @@ fn detached_script(route: &SshRoute, listen: Option<String>, is_root: bool) -> S
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::route;
     use super::*;
-
-    fn route(start: Start, listen: Option<&str>) -> SshRoute {
-        SshRoute {
-            destination: "ssh://u@h".parse().unwrap(),
-            program: "/home/u/.local/lib/edgedyno/0.1.0-ab/edgedyno-agent".into(),
-            architecture: "aarch64".into(),
-            start,
-            listen: listen.map(|listen| listen.parse().unwrap()),
-            keep: None,
-            offload: true,
-        }
-    }
 
     #[test]
     fn a_unit_starts_the_program_that_was_brought() {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Shell;
+use crate::board::known::{SshRoute, Start};
 
 /// A stand-in for ssh whose uploads go through a filter on their way, on a board with these tools alone.
 pub(super) fn filtered(folder: &Path, filter: &str, tools: &[&str]) -> Shell {
@@ -36,4 +37,17 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = names.collect();
     names.sort();
     names
+}
+
+/// A board behind ssh.
+pub(super) fn route(start: Start, listen: Option<&str>) -> SshRoute {
+    SshRoute {
+        destination: "ssh://u@h".parse().unwrap(),
+        program: "/home/u/.local/lib/edgedyno/0.1.0-ab/edgedyno-agent".into(),
+        architecture: "aarch64".into(),
+        start,
+        listen: listen.map(|listen| listen.parse().unwrap()),
+        keep: None,
+        offload: true,
+    }
 }
