@@ -7,6 +7,16 @@ use crate::repeat::{Effective, Memory, Placement, RuntimeUsed, Stage, StageSpan}
 use crate::units::{Bytes, Nanos};
 use crate::wire::failure::Failure;
 
+/// One turn of work and rest of a stressor that works a share of the time.
+pub const DUTY_TURN: Nanos = Nanos::from_millis(10);
+
+/// What `io` writes a second at most, all its threads together: what is faster is no small board's disk, and
+/// would soon wear one out.
+pub const IO_MOST_PER_SECOND: u64 = 200_000_000;
+
+/// What `io` writes at most in one repeat: flash memory bears only so many writes.
+pub const IO_MOST_BYTES: u64 = 8 << 30;
+
 /// What a stressor's work is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkUnit {
@@ -29,9 +39,27 @@ pub struct Kind {
     pub summary: &'static str,
 }
 
+impl Kind {
+    /// Whether it waits for something else than its CPU: then the wall paces it and says what it does, and
+    /// that its CPU was idle meanwhile says nothing.
+    pub fn waits(&self) -> bool {
+        self.name == "io"
+    }
+
+    /// Whether its bytes go through the board's memory. Those of a disk do not, nor those that a cache holds.
+    pub fn moves_memory(&self) -> bool {
+        self.unit == WorkUnit::Bytes && !matches!(self.name, "io" | "cache_thrash")
+    }
+}
+
 /// Every kind there is, in the order in which they are listed.
 pub const KINDS: &[Kind] = &[
     kind("mem_read", WorkUnit::Bytes, "reads memory in order"),
+    kind(
+        "mem_read_stride",
+        WorkUnit::Bytes,
+        "reads lines of memory a page and a line apart, which no prefetcher follows",
+    ),
     kind(
         "mem_write",
         WorkUnit::Bytes,
@@ -241,6 +269,9 @@ pub struct StressWindow {
     /// In the stressor's unit.
     pub work: u64,
     pub cpu_time: Nanos,
+    /// CPU time of its turns of work, without its rests; none where it was not told to work a share of the
+    /// time.
+    pub worked: Option<Nanos>,
     /// Time it was ready to run and did not; none where the kernel does not say.
     pub run_delay: Option<Nanos>,
 }
@@ -284,5 +315,18 @@ mod tests {
             assert_eq!(kind_of(kind.name), Some(kind));
         }
         assert_eq!(kind_of("mem"), None);
+    }
+
+    #[test]
+    fn bytes_of_memory_are_those_of_no_disk_and_no_cache() {
+        let moving = KINDS.iter().filter(|kind| kind.moves_memory());
+        let moving: Vec<&str> = moving.map(|kind| kind.name).collect();
+        let counted = KINDS.iter().filter(|kind| kind.unit == WorkUnit::Bytes);
+        let without = |name: &&str| !["io", "cache_thrash"].contains(name);
+        let expected: Vec<&str> = counted.map(|kind| kind.name).filter(without).collect();
+        assert_eq!(moving, expected);
+        assert!(moving.contains(&"mem_read") && moving.contains(&"chase"));
+        let waiting: Vec<&str> = KINDS.iter().filter(|k| k.waits()).map(|k| k.name).collect();
+        assert_eq!(waiting, ["io"]);
     }
 }

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use edgedyno_tests::commands::{finding_codes, number, small_model, summary, sweep_beside, text};
+use edgedyno_tests::commands::{
+    finding_codes, number, run_beside, small_model, summary, sweep_beside, text,
+};
 use edgedyno_tests::schema::assert_matches_schema;
 use edgedyno_tests::skip::has;
 use edgedyno_tests::{Need, Output, Sandbox};
@@ -389,4 +391,210 @@ fn a_point_whose_clock_moved_does_not_count() {
         !valid && codes.iter().any(|code| code == "clock_moved"),
         "{codes:?}"
     );
+}
+
+/// The ladder of a document that is counted in this.
+fn ladder<'a>(document: &'a Value, option: &str) -> &'a Value {
+    let ladders = document["experiments"][0]["ladders"].as_array().unwrap();
+    let found = ladders.iter().find(|ladder| ladder["option"] == option);
+    found.unwrap_or_else(|| panic!("no {option}: {ladders:#?}"))
+}
+
+fn values(ladder: &Value) -> Vec<f64> {
+    let levels = ladder["levels"].as_array().unwrap().iter();
+    levels.map(|level| number(&level["value"])).collect()
+}
+
+#[test]
+fn arithmetic_is_a_ladder_over_its_share_of_the_time_and_bears_no_traffic() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let words = [
+        "--stressor",
+        "cpu_int",
+        "--levels",
+        "25,50,100",
+        "--repeat",
+        "2",
+        "--slo",
+        "p99=10s",
+        "--json",
+    ];
+    let document = stress(&sandbox, &words).json();
+    assert_matches_schema(&document, "contention");
+    let ladder = ladder(&document, "duty_percent");
+    assert_eq!(ladder["model"], "cpu_int");
+    // A window of 200 ms may begin and end within turns of 10 ms.
+    for (value, wanted) in values(ladder).iter().zip([25.0, 50.0, 100.0]) {
+        assert!((value / wanted - 1.0).abs() <= 0.1, "{value} {wanted}");
+    }
+    assert_eq!(values(ladder).len(), 3);
+    let curves = document["experiments"][0]["curves"].as_array().unwrap();
+    assert!(curves.is_empty(), "{curves:#?}");
+    let shown = sandbox.edgedyno(["stress", "--show", "last", "--force"]);
+    assert!(!shown.stdout.contains("kept up to"), "{}", shown.stdout);
+    let shown = summary(&sandbox, "last");
+    let of_condition = |end: &str| {
+        let mut cases = shown["cases"].as_array().unwrap().iter();
+        let is_it = |case: &&Value| text(&case["case"]["condition"]).ends_with(end);
+        &cases.find(is_it).unwrap()["fields"]
+    };
+    let fields = of_condition("@25%");
+    assert_eq!(number(&fields["load_target_duty_share"]), 0.25);
+    let duty = number(&fields["load_duty_share"]);
+    assert!((duty / 0.25 - 1.0).abs() <= 0.1, "{duty}");
+    assert!(of_condition("idle")["load_duty_share"].is_null());
+    let samples = sandbox
+        .edgedyno(["samples", "last", "--channel", "stress", "--json"])
+        .ok()
+        .stdout;
+    assert!(samples.contains("stress.0.cpu_int.cpu") && samples.contains(".worked"));
+}
+
+#[test]
+fn a_disk_is_written_to_by_the_wall_and_its_points_count() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    // A piece is 1 MiB: one more or less in a window of 2 s is 1.3 % of these.
+    let rules = ["--duration", "2s", "--repeat", "2", "--force"];
+    sweep_beside(&sandbox, "idle,io:cpu0@40MB/s", &rules).ok();
+    let shown = summary(&sandbox, "last");
+    let case = &shown["cases"][1];
+    let mut repeats = case["repeats"].as_array().unwrap().iter();
+    assert!(repeats.all(|row| row["outcome"] == "complete"), "{case:#}");
+    let fields = &case["fields"];
+    assert_eq!(number(&fields["load_bps"]), 0.0, "it is no memory");
+    assert!(fields["load_target_bps"].is_null());
+    let written = number(&fields["load_disk_bps"]);
+    let codes = finding_codes(case);
+    let is_starved = codes.iter().any(|code| code == "load_starved");
+    assert!(
+        !is_starved,
+        "waiting for a disk is no starvation: {codes:?}"
+    );
+    if written < 0.97 * 4e7 {
+        eprintln!("skipped: the disk of this machine takes {written:.0} bytes a second");
+        return;
+    }
+    assert!(written <= 1.03 * 4e7, "{written}");
+    let is_off = codes.iter().any(|code| code == "load_off_target");
+    assert!(!is_off, "{codes:?}");
+}
+
+#[test]
+fn a_disk_is_calibrated_by_the_wall_and_its_levels_are_a_ladder() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let words = [
+        "--stressor",
+        "io",
+        "--levels",
+        "25,50",
+        "--repeat",
+        "2",
+        "--json",
+    ];
+    let output = stress(&sandbox, &words);
+    // How far its repeats were apart is told when it is calibrated.
+    assert!(output.stderr.contains("io on CPU"), "{}", output.stderr);
+    assert!(output.stderr.contains("spread "), "{}", output.stderr);
+    let document = output.json();
+    assert_matches_schema(&document, "contention");
+    let ladder = ladder(&document, "disk_mb_per_second");
+    // It writes 200 MB/s at most: half of that, and what one piece of 1 MiB makes in 200 ms.
+    let values = values(ladder);
+    assert_eq!(values.len(), 2, "{ladder:#}");
+    assert!(
+        values[0] > 0.0 && values[1] <= 100.0 + 2.0 * 5.3,
+        "{values:?}"
+    );
+    let curves = document["experiments"][0]["curves"].as_array().unwrap();
+    assert!(curves.is_empty(), "{curves:#?}");
+    for point in points(&document) {
+        assert_eq!(number(&point["achieved_bps"]), 0.0, "{point:#}");
+    }
+}
+
+#[test]
+fn a_load_is_calibrated_again_when_the_board_is_another() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let root = sandbox.work().join("board");
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+    small_model(&sandbox);
+    let governor = format!("{POLICY}/scaling_governor");
+    let calibrations = || {
+        let rules = ["--duration", "100ms", "--repeat", "1", "--force"];
+        sweep_beside(&sandbox, "idle,mem_read:cpu0@50%/ws=8MiB", &rules).ok();
+        let runs = sandbox.edgedyno(["runs", "list", "--json"]).ok().json();
+        let runs = runs["runs"].as_array().unwrap().iter();
+        runs.filter(|run| run["command"] == "calibrate").count()
+    };
+    set(&root, &governor, "performance\n");
+    assert_eq!(calibrations(), 1);
+    assert_eq!(calibrations(), 1, "the board is what it was");
+    set(&root, &governor, "powersave\n");
+    assert_eq!(calibrations(), 2, "its governor is another");
+    set(&root, &governor, "performance\n");
+    assert_eq!(
+        calibrations(),
+        2,
+        "what was known of it before is used again"
+    );
+}
+
+#[test]
+fn a_load_that_the_board_cannot_bear_is_refused_with_the_reason() {
+    if !has(&[Need::Cpus(2)]) {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let root = sandbox.work().join("board");
+    sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+    small_model(&sandbox);
+    let zone = "sys/class/thermal/thermal_zone0";
+    let board = |temperature: &str, available_kib: u32| {
+        let memory = format!("MemTotal: 8000000 kB\nMemAvailable: {available_kib} kB\n");
+        set(&root, "proc/meminfo", &memory);
+        set(&root, &format!("{zone}/type"), "soc\n");
+        set(&root, &format!("{zone}/temp"), &format!("{temperature}\n"));
+        set(&root, &format!("{zone}/trip_point_0_type"), "passive\n");
+        set(&root, &format!("{zone}/trip_point_0_temp"), "85000\n");
+    };
+    let refused = || {
+        let condition = "mem_read:cpu0@100MB/s/ws=8MiB";
+        let output = run_beside(&sandbox, condition, &["--duration", "100ms"]);
+        assert_eq!(output.code, 8, "{}", output.stderr);
+        summary(&sandbox, "last")["cases"][0]["failures"][0].clone()
+    };
+    // Half of 10 MiB is less than 8.
+    board("60000", 10_240);
+    let row = refused();
+    assert_eq!(text(&row["code"]), "load_refused");
+    let detail = text(&row["detail"]);
+    assert!(
+        detail.contains("8388608 bytes is more than half"),
+        "{detail}"
+    );
+    assert!(text(&row["hint"]).contains("5242880"), "{row:#}");
+    // 4 °C below what the kernel slows down at.
+    board("81000", 4_000_000);
+    let row = refused();
+    assert_eq!(text(&row["code"]), "load_refused");
+    let detail = text(&row["detail"]);
+    assert!(detail.contains("81.0 °C in zone soc"), "{detail}");
+    // The same load on the same board when it is cool and empty.
+    board("60000", 4_000_000);
+    let condition = "mem_read:cpu0@100MB/s/ws=8MiB";
+    let rules = ["--duration", "100ms", "--force"];
+    run_beside(&sandbox, condition, &rules).ok();
 }

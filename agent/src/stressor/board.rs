@@ -21,6 +21,10 @@ const AT: usize = 1;
 const WORK: usize = 2;
 const CPU_TIME: usize = 3;
 const TID: usize = 4;
+const WORKED: usize = 5;
+
+/// In the place of a time that nobody took.
+const NONE: i64 = -1;
 
 /// Reads of a row that is being written before it is given up.
 const TRIES: usize = 100;
@@ -32,6 +36,8 @@ pub struct Count {
     pub at: Nanos,
     pub work: u64,
     pub cpu_time: Nanos,
+    /// CPU time of its turns of work, where it works a share of the time.
+    pub worked: Option<Nanos>,
     pub tid: u32,
 }
 
@@ -74,6 +80,7 @@ impl Writer {
         row[WORK].store(count.work as i64, Relaxed);
         row[CPU_TIME].store(count.cpu_time.0, Relaxed);
         row[TID].store(i64::from(count.tid), Relaxed);
+        row[WORKED].store(count.worked.map_or(NONE, |worked| worked.0), Relaxed);
         row[SEQUENCE].store(sequence.wrapping_add(2), Release);
     }
 }
@@ -90,6 +97,7 @@ pub fn read(file: &File, thread: usize) -> Option<Count> {
                 at: Nanos(first[AT]),
                 work: u64::try_from(first[WORK]).ok()?,
                 cpu_time: Nanos(first[CPU_TIME]),
+                worked: Some(Nanos(first[WORKED])).filter(|worked| worked.0 >= 0),
                 tid: u32::try_from(first[TID]).ok()?,
             })
             .filter(|_| first[SEQUENCE] > 0);
@@ -119,6 +127,7 @@ mod tests {
             at: Nanos(n),
             work: n as u64 * 3,
             cpu_time: Nanos(n * 5),
+            worked: Some(Nanos(n * 2)),
             tid: 7,
         }
     }
@@ -130,6 +139,12 @@ mod tests {
         writer.publish(1, &count(4));
         writer.publish(1, &count(9));
         assert_eq!(read(&file, 1), Some(count(9)));
+        let without = Count {
+            worked: None,
+            ..count(9)
+        };
+        writer.publish(1, &without);
+        assert_eq!(read(&file, 1), Some(without), "unknown is not zero");
         assert_eq!(
             (read(&file, 0), read(&file, 2), read(&file, 3)),
             (None, None, None)

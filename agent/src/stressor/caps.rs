@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use edgedyno_shared::load::StressOrder;
-use edgedyno_shared::units::Bytes;
+use edgedyno_shared::load::{Effort, Load, StressOrder};
+use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
-use nix::sys::statvfs::statvfs;
 
-use super::{Room, Stressor};
+use super::{Room, Stressor, find};
+use crate::disk;
 use crate::facts::Kernel;
 
 /// A working set below this fits into the caches of a machine that hides them.
@@ -93,8 +93,10 @@ pub fn share(
     let (wanted, rule) = match stressor.room() {
         Room::None => return Ok(unused("it goes through no memory")),
         Room::Disk(bytes) => {
-            check_disk(scratch, bytes)?;
-            return Ok(unused(&format!("a file of {bytes} bytes")));
+            let threads = order.cpus.len().max(1) as u64;
+            check_disk(scratch, bytes * threads)?;
+            let rule = format!("{threads} × a file of {bytes} bytes");
+            return Ok(unused(&rule));
         }
         _ if order.working_set.is_some() => {
             let asked = order.working_set.map_or(0, |bytes| bytes.0);
@@ -103,17 +105,16 @@ pub fn share(
         }
         Room::BeyondCaches => beyond_caches(kernel, u64::MAX),
         Room::BeyondCachesUpTo(most) => beyond_caches(kernel, most),
-        Room::OwnCache => {
-            let cpus = order.cpus.iter();
-            let found: Vec<u64> = cpus.filter_map(|cpu| own_cache(kernel, *cpu)).collect();
-            match found.is_empty() {
-                true => (
-                    USUAL_CACHE * order.cpus.len() as u64,
-                    "the kernel names no cache; 512 KiB a CPU".to_owned(),
-                ),
-                false => (found.iter().sum(), "the caches of its own CPUs".to_owned()),
-            }
-        }
+        Room::OwnCache => match own_caches(kernel, &order.cpus) {
+            None => (
+                USUAL_CACHE * order.cpus.len() as u64,
+                "the kernel names no cache; 512 KiB a CPU".to_owned(),
+            ),
+            Some(bytes) => (
+                bytes,
+                "the second-level caches of its own CPUs, each once".to_owned(),
+            ),
+        },
     };
     Ok(match most.filter(|most| *most < wanted) {
         Some(most) => Share {
@@ -163,49 +164,98 @@ fn refuse_beyond(asked: u64, most: Option<u64>) -> Result<(), Failure> {
 }
 
 fn check_disk(scratch: &Path, bytes: u64) -> Result<(), Failure> {
-    let Ok(disk) = statvfs(scratch) else {
+    let Ok(free) = disk::free_bytes(scratch) else {
         return Ok(());
     };
-    let free = disk.blocks_available() * disk.fragment_size();
     if free >= 4 * bytes {
         return Ok(());
     }
     let detail = format!("{free} bytes are free on the disk that would be written to");
     Err(Failure::new(FailureCode::LoadRefused, detail).hint(format!(
-        "free {} bytes in the agent's state folder",
+        "free {} bytes in the agent's state folder, or give the load fewer CPUs",
         4 * bytes
     )))
 }
 
+/// Refuses a load that would do more than its stressors may, as far as that is known before: what wears
+/// something out has a bound for each second and for each repeat.
+///
+/// # Errors
+/// `LoadRefused`, with the rate that would be borne.
+pub fn check_wear(load: &Load, window: Nanos) -> Result<(), Failure> {
+    let span = (load.settle + window).as_secs_f64();
+    let bounded = load.stressors.iter().filter_map(|order| {
+        let most = find(&order.name)?.most()?;
+        Some((order, most))
+    });
+    let mut names: Vec<&str> = Vec::new();
+    for (order, most) in bounded {
+        let refuse = |detail: String, hint: String| {
+            Err(Failure::new(FailureCode::LoadRefused, detail).hint(hint))
+        };
+        let name = order.name.as_str();
+        if names.contains(&name) {
+            let detail = format!("{name} is twice in one load, and its bounds are for all of it");
+            return refuse(detail, format!("name all its CPUs in one: {name}:cpu1-2"));
+        }
+        names.push(name);
+        // At full effort it is held to its bound, and ends when it has done all it may.
+        let Effort::Rate { per_second } = order.effort else {
+            continue;
+        };
+        let per_second = per_second as f64;
+        let borne = (most.in_all as f64 / span).min(most.per_second as f64);
+        if per_second > borne {
+            let detail = format!(
+                "{name} is to write {:.1} MB/s for {span:.1} s or longer; a repeat bears {:.1} MB/s and {} MiB in all: {}",
+                per_second / 1e6,
+                most.per_second as f64 / 1e6,
+                most.in_all >> 20,
+                most.why
+            );
+            let hint = format!("at most {:.1} MB/s here, or a shorter window", borne / 1e6);
+            return refuse(detail, hint);
+        }
+    }
+    Ok(())
+}
+
 /// Bytes of all caches of the highest level, each once though many CPUs share it.
 fn last_level(kernel: &Kernel) -> Option<u64> {
-    let mut highest = 0;
-    let mut seen: Vec<(i64, String)> = Vec::new();
+    let all = kernel.cpus().into_iter();
+    let all: Vec<Cache> = all.flat_map(|cpu| caches(kernel, cpu.id)).collect();
+    let highest = all.iter().map(|cache| cache.level).max()?;
+    of_level(&all, highest)
+}
+
+/// Bytes of the second-level caches of some CPUs, each once.
+fn own_caches(kernel: &Kernel, cpus: &[u16]) -> Option<u64> {
+    let all = cpus.iter().flat_map(|cpu| caches(kernel, *cpu));
+    of_level(&all.collect::<Vec<Cache>>(), 2)
+}
+
+/// Two CPUs that share a cache both name it, with the same list of those that share it.
+fn of_level(all: &[Cache], level: i64) -> Option<u64> {
+    let mut seen: Vec<&str> = Vec::new();
     let mut bytes = 0;
-    for cpu in kernel.cpus() {
-        for (level, shared, size) in caches(kernel, cpu.id) {
-            if level > highest {
-                highest = level;
-                bytes = 0;
-            }
-            if level == highest && !seen.contains(&(level, shared.clone())) {
-                seen.push((level, shared));
-                bytes += size;
-            }
+    for cache in all.iter().filter(|cache| cache.level == level) {
+        if !seen.contains(&cache.shared.as_str()) {
+            seen.push(&cache.shared);
+            bytes += cache.bytes;
         }
     }
     (bytes > 0).then_some(bytes)
 }
 
-/// The second-level cache of a CPU.
-fn own_cache(kernel: &Kernel, cpu: u16) -> Option<u64> {
-    let caches = caches(kernel, cpu);
-    let second = caches.iter().find(|(level, ..)| *level == 2);
-    second.map(|(_, _, size)| *size)
+/// A cache that holds data, as one of its CPUs sees it.
+struct Cache {
+    level: i64,
+    /// The CPUs that share it.
+    shared: String,
+    bytes: u64,
 }
 
-/// Level, sharing CPUs and bytes of each cache of a CPU that holds data.
-fn caches(kernel: &Kernel, cpu: u16) -> Vec<(i64, String, u64)> {
+fn caches(kernel: &Kernel, cpu: u16) -> Vec<Cache> {
     let folder = format!("sys/devices/system/cpu/cpu{cpu}/cache");
     let one = |index: String| {
         let file = |name: &str| kernel.line(&format!("{folder}/{index}/{name}")).ok();
@@ -213,7 +263,11 @@ fn caches(kernel: &Kernel, cpu: u16) -> Vec<(i64, String, u64)> {
         let holds_data = file("type").as_deref() != Some("Instruction");
         let kibibytes: u64 = file("size")?.strip_suffix('K')?.parse().ok()?;
         let shared = file("shared_cpu_list").unwrap_or_else(|| cpu.to_string());
-        holds_data.then_some((level, shared, kibibytes << 10))
+        holds_data.then_some(Cache {
+            level,
+            shared,
+            bytes: kibibytes << 10,
+        })
     };
     let indices = kernel.entries(&folder, "index").into_iter();
     indices.filter_map(one).collect()
@@ -225,7 +279,6 @@ mod tests {
 
     use edgedyno_shared::load::{Effort, Throttle};
 
-    use super::super::find;
     use super::*;
 
     /// A tree of kernel files.
@@ -285,14 +338,21 @@ mod tests {
         tree(&files)
     }
 
-    fn share_of(kernel: &Kernel, name: &str, working_set: Option<u64>) -> Result<Share, Failure> {
-        let order = StressOrder {
+    fn order(name: &str, effort: Effort) -> StressOrder {
+        StressOrder {
             name: name.into(),
             method: None,
             cpus: vec![2, 3],
-            effort: Effort::Full,
+            effort,
             throttle: Throttle::Spin,
+            working_set: None,
+        }
+    }
+
+    fn share_of(kernel: &Kernel, name: &str, working_set: Option<u64>) -> Result<Share, Failure> {
+        let order = StressOrder {
             working_set: working_set.map(Bytes),
+            ..order(name, Effort::Full)
         };
         share(kernel, find(name).unwrap(), &order, 1, Path::new("/"))
     }
@@ -319,6 +379,41 @@ mod tests {
     }
 
     #[test]
+    fn a_second_level_cache_that_cpus_share_is_gone_through_once() {
+        // Two clusters of two: 1 MiB for both of the first, 256 KiB for each of the second.
+        let mut files = vec![(
+            "proc/meminfo".to_owned(),
+            "MemAvailable: 8000000 kB".to_owned(),
+        )];
+        for cpu in 0..2 {
+            files.extend(cache(cpu, 0, 1, "Data", "64K", &cpu.to_string()));
+            files.extend(cache(cpu, 2, 2, "Unified", "1024K", "0-1"));
+        }
+        for cpu in 2..4 {
+            files.extend(cache(cpu, 2, 2, "Unified", "256K", &cpu.to_string()));
+        }
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        let (_root, kernel) = tree(&files);
+        for (cpus, kibibytes) in [
+            (&[0_u16][..], 1024),
+            (&[0, 1], 1024),
+            (&[2, 3], 512),
+            (&[0, 1, 2, 3], 1536),
+        ] {
+            let order = StressOrder {
+                cpus: cpus.to_vec(),
+                ..order("cache_thrash", Effort::Full)
+            };
+            let kind = find("cache_thrash").unwrap();
+            let share = share(&kernel, kind, &order, 1, Path::new("/"));
+            assert_eq!(bytes(share), Some(kibibytes << 10), "{cpus:?}");
+        }
+    }
+
+    #[test]
     fn a_board_that_names_no_cache_gets_sixty_four_mebibytes() {
         let (_root, kernel) = tree(&[("proc/meminfo", "MemAvailable: 8000000 kB")]);
         let share = share_of(&kernel, "mem_read", None).unwrap();
@@ -341,11 +436,63 @@ mod tests {
     fn no_load_writes_to_a_disk_that_is_nearly_full() {
         let folder = tempfile::tempdir().unwrap();
         assert!(check_disk(folder.path(), 1).is_ok());
-        let free = crate::disk::free_bytes(folder.path()).unwrap();
+        let free = disk::free_bytes(folder.path()).unwrap();
         // Others write there too; no disk gains a quarter of itself meanwhile.
         let refused = check_disk(folder.path(), free / 2).unwrap_err();
         assert_eq!(refused.code, FailureCode::LoadRefused);
         assert!(refused.hint.unwrap().contains("state folder"));
+    }
+
+    #[test]
+    fn a_disk_has_room_for_the_file_of_every_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_root, kernel) = board(8 << 20);
+        let share_of = |threads: u64| {
+            let order = StressOrder {
+                cpus: vec![0; usize::try_from(threads).unwrap()],
+                ..order("io", Effort::Full)
+            };
+            share(&kernel, find("io").unwrap(), &order, 1, folder.path())
+        };
+        // 64 MiB for each, four times as much kept free.
+        let free = disk::free_bytes(folder.path()).unwrap();
+        let too_many = 2 * free / (4 * (64 << 20)) + 1;
+        let refused = share_of(too_many).unwrap_err();
+        assert_eq!(refused.code, FailureCode::LoadRefused);
+        if free > 4 << 30 {
+            let rule = share_of(2).unwrap().rule;
+            assert_eq!(rule, "2 × a file of 67108864 bytes");
+        }
+    }
+
+    #[test]
+    fn no_load_wears_a_disk_out() {
+        // 8 GiB in a repeat and 200 MB/s; settling takes a second of the 80 here.
+        let load = |orders: &[StressOrder]| Load {
+            stressors: orders.to_vec(),
+            settle: Nanos::from_secs(1),
+        };
+        let window = Nanos::from_secs(79);
+        let check = |orders: &[StressOrder]| check_wear(&load(orders), window);
+        let rate = |name, per_second| order(name, Effort::Rate { per_second });
+        // 8589934592 / 80 is 107.4 MB/s.
+        assert!(check(&[rate("io", 107_000_000)]).is_ok());
+        let refused = check(&[rate("io", 108_000_000)]).unwrap_err();
+        assert_eq!(refused.code, FailureCode::LoadRefused);
+        assert!(refused.detail.contains("80.0 s"), "{}", refused.detail);
+        assert!(
+            refused.hint.as_deref().unwrap().contains("107.4 MB/s"),
+            "{refused:?}"
+        );
+        let short = check_wear(&load(&[rate("io", 200_000_001)]), Nanos::from_millis(100));
+        let hint = short.unwrap_err().hint.unwrap();
+        assert!(hint.contains("200.0 MB/s"), "{hint}");
+        // At full effort it is held to its bound; memory has none.
+        let full = order("io", Effort::Full);
+        assert!(check(std::slice::from_ref(&full)).is_ok());
+        assert!(check(&[rate("mem_read", 40_000_000_000)]).is_ok());
+        let twice = check(&[full.clone(), full]).unwrap_err();
+        assert!(twice.hint.unwrap().contains("io:cpu1-2"));
     }
 
     #[test]

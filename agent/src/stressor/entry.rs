@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
 
-use edgedyno_shared::load::{Effort, Throttle};
+use edgedyno_shared::load::{Effort, Kind, StressOrder, Throttle, kind_of};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame};
@@ -17,8 +17,8 @@ use nix::unistd::{alarm, gettid};
 
 use super::board::{Count, Writer};
 use super::message::{GO, Ready, STOP, TASK, Task, WORD, Word};
-use super::pace::Pace;
-use super::{Settings, Stressor, Work, find, tool_run};
+use super::pace::{Bucket, Pace};
+use super::{Most, Settings, Stressor, Work, find, tool_run};
 use crate::clock::{self, Clock, Monotonic};
 
 /// Between two entries on the board.
@@ -55,6 +55,8 @@ fn serve(mut control: UnixStream, board: &File) -> io::Result<()> {
         return tool_run::serve(control, &voice, &task, &writer, tool);
     }
     let gate = Gate::default();
+    let most = find(&task.order.name).and_then(Stressor::most);
+    let bucket = bucket(&task.order, most);
     let (tell, ready) = mpsc::channel();
     thread::scope(|scope| {
         for at in 0..task.order.cpus.len() {
@@ -63,6 +65,8 @@ fn serve(mut control: UnixStream, board: &File) -> io::Result<()> {
                 task: &task,
                 writer: &writer,
                 gate: &gate,
+                bucket: &bucket,
+                most,
             };
             let (tell, voice) = (tell.clone(), &voice);
             scope.spawn(move || {
@@ -185,6 +189,28 @@ struct Thread<'a> {
     task: &'a Task,
     writer: &'a Writer,
     gate: &'a Gate,
+    /// That of all threads.
+    bucket: &'a Bucket,
+    most: Option<Most>,
+}
+
+/// How the rate of an order is shared by its threads; what has a bound keeps to it at full effort too.
+fn bucket(order: &StressOrder, most: Option<Most>) -> Bucket {
+    let effort = match (order.effort, most) {
+        (Effort::Full, Some(most)) => Effort::Rate {
+            per_second: most.per_second,
+        },
+        (effort, _) => effort,
+    };
+    Bucket::new(effort, throttle(order), order.cpus.len())
+}
+
+/// What waits by itself is paced by the wall, whatever was asked.
+fn throttle(order: &StressOrder) -> Throttle {
+    match kind_of(&order.name).is_some_and(Kind::waits) {
+        true => Throttle::Sleep,
+        false => order.throttle,
+    }
 }
 
 impl Thread<'_> {
@@ -192,7 +218,7 @@ impl Thread<'_> {
         let cpu = self.task.order.cpus[self.at];
         bind(cpu)?;
         let mut work = self.prepare(cpu)?;
-        self.publish(0);
+        self.publish(0, None);
         let memory = work.memory();
         // The one that listens waits for all of them.
         let _ = tell.send(Ready {
@@ -225,42 +251,68 @@ impl Thread<'_> {
     /// Works by the schedule until told otherwise.
     fn work(&self, work: &mut dyn Work) -> io::Result<()> {
         let order = &self.task.order;
-        let now = || match order.throttle {
+        let throttle = throttle(order);
+        let clock = || match throttle {
             Throttle::Spin => clock::thread_cpu_time(),
             Throttle::Sleep => Monotonic.now(),
         };
-        let mut pace = Pace::new(order.effort, order.throttle, order.cpus.len(), now());
+        let is_paced = order.effort != Effort::Full || self.most.is_some();
+        let is_duty = matches!(order.effort, Effort::Duty { .. });
+        let mut pace = Pace::new(self.bucket, clock());
         let mut done = 0;
-        let mut published = self.publish(done);
+        let mut published = self.publish(done, pace.worked());
         while !self.gate.is_over() {
             // At full effort all is due at any time: a look at the clock that paces would cost and say nothing.
-            let paced = match order.effort {
-                Effort::Full => Nanos::ZERO,
-                _ => now(),
-            };
-            let due = pace.due(done, paced);
-            if due > paced {
-                rest(order.throttle, due - paced);
+            let own = if is_paced { clock() } else { Nanos::ZERO };
+            if is_duty {
+                pace.look(match throttle {
+                    Throttle::Spin => own,
+                    Throttle::Sleep => clock::thread_cpu_time(),
+                });
+            }
+            self.check_most()?;
+            let now = pace.time(own);
+            let due = pace.due(now);
+            if due > now {
+                rest(throttle, due - now);
             } else {
-                done += turn(work, |more| pace.due(done + more, paced) <= paced)?;
+                done += turn(work, |piece| {
+                    pace.did(piece);
+                    pace.due(now) <= now
+                })?;
             }
             let at = Monotonic.now();
             if at - published >= PUBLISH_PERIOD {
-                published = self.publish(done);
+                published = self.publish(done, pace.worked());
                 if at >= self.task.deadline {
                     break;
                 }
             }
         }
-        self.publish(done);
+        self.publish(done, pace.worked());
         Ok(())
     }
 
-    fn publish(&self, work: u64) -> Nanos {
+    /// Ends what would wear something out.
+    fn check_most(&self) -> io::Result<()> {
+        match self.most {
+            Some(most) if self.bucket.given() >= most.in_all => {
+                let text = format!(
+                    "it has done {} bytes, the most in one repeat: {}",
+                    most.in_all, most.why
+                );
+                Err(io::Error::other(text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn publish(&self, work: u64, worked: Option<Nanos>) -> Nanos {
         let count = Count {
             at: Monotonic.now(),
             work,
             cpu_time: clock::thread_cpu_time(),
+            worked,
             tid: gettid().as_raw() as u32,
         };
         self.writer.publish(self.at, &count);
@@ -268,14 +320,18 @@ impl Thread<'_> {
     }
 }
 
-/// Pieces for [`TURN`], at least one, for as long as more is due by then; how much was done.
-fn turn(work: &mut dyn Work, mut is_due: impl FnMut(u64) -> bool) -> io::Result<u64> {
+/// Pieces for [`TURN`], at least one, for as long as more is due by then; how much was done. `is_more_due` is
+/// told of each piece.
+fn turn(work: &mut dyn Work, mut is_more_due: impl FnMut(u64) -> bool) -> io::Result<u64> {
     let end = Monotonic.now() + TURN;
-    let mut done = work.step()?;
-    while is_due(done) && Monotonic.now() < end {
-        done += work.step()?;
+    let mut done = 0;
+    loop {
+        let piece = work.step()?;
+        done += piece;
+        if !is_more_due(piece) || Monotonic.now() >= end {
+            return Ok(done);
+        }
     }
-    Ok(done)
 }
 
 fn rest(throttle: Throttle, span: Nanos) {
@@ -307,8 +363,6 @@ fn failed(detail: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::load::StressOrder;
-
     use super::super::board;
     use super::super::message::Ready;
     use super::*;
@@ -368,10 +422,81 @@ mod tests {
         let mut work = Pieces(0);
         assert_eq!(turn(&mut work, |_| false).unwrap(), 1);
         // Three of them, however long they take, unless the time of a turn was over before.
-        let done = turn(&mut work, |done| done < 3).unwrap();
-        assert!((1..=3).contains(&done), "{done}");
+        let mut told = 0;
+        let done = turn(&mut work, |piece| {
+            told += piece;
+            told < 3
+        });
+        let done = done.unwrap();
+        assert!((1..=3).contains(&done) && told == done, "{done} {told}");
         let all = turn(&mut work, |_| true).unwrap();
         assert_eq!(work.0, 1 + done + all, "what is told is what was done");
+    }
+
+    #[test]
+    fn what_has_bounds_keeps_to_them_and_what_waits_is_paced_by_the_wall() {
+        let order = |name: &str, effort| StressOrder {
+            name: name.into(),
+            method: None,
+            cpus: vec![0, 1],
+            effort,
+            throttle: Throttle::Spin,
+            working_set: None,
+        };
+        let full = order("io", Effort::Full);
+        let most = find("io").unwrap().most().unwrap();
+        let bucket = bucket(&full, Some(most));
+        let mut pace = Pace::new(&bucket, Nanos::ZERO);
+        pace.due(Nanos::ZERO);
+        pace.did(most.per_second);
+        // A second's worth is done: the next piece is due in a second.
+        assert_eq!(pace.due(Nanos::ZERO), Nanos::from_secs(1));
+        assert_eq!(throttle(&full), Throttle::Sleep);
+        assert_eq!(throttle(&order("chase", Effort::Full)), Throttle::Spin);
+        let others = super::super::STRESSORS
+            .iter()
+            .filter(|s| s.most().is_some());
+        assert_eq!(others.count(), 1, "only a disk wears out");
+    }
+
+    #[test]
+    fn a_thread_ends_when_all_it_may_do_is_done() {
+        let board = board::create(1).unwrap();
+        let task = Task {
+            order: StressOrder {
+                name: "io".into(),
+                method: None,
+                cpus: vec![0],
+                effort: Effort::Full,
+                throttle: Throttle::Spin,
+                working_set: None,
+            },
+            working_set: None,
+            scratch: "/nowhere".into(),
+            deadline: Monotonic.now() + Nanos::from_secs(60),
+        };
+        let most = Most {
+            per_second: u64::MAX,
+            in_all: 1_000,
+            why: "as the test says",
+        };
+        let bucket = bucket(&task.order, Some(most));
+        let thread = Thread {
+            at: 0,
+            task: &task,
+            writer: &Writer::open(&board, 1).unwrap(),
+            gate: &Gate::default(),
+            bucket: &bucket,
+            most: Some(most),
+        };
+        let mut work = Pieces(0);
+        let why = thread.work(&mut work).unwrap_err().to_string();
+        assert!(
+            why.contains("1000 bytes") && why.ends_with("as the test says"),
+            "{why}"
+        );
+        // Looked at between turns, so a turn more may be done.
+        assert!(work.0 >= 999, "{}", work.0);
     }
 
     // One test, since the signal of the deadline is the process's: each run puts it off, and the end

@@ -5,14 +5,15 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use edgedyno_shared::load::{IO_MOST_BYTES, IO_MOST_PER_SECOND};
 use edgedyno_sys::stress::Region;
 use nix::libc;
 
-use super::{Room, Settings, Stressor, Work};
+use super::{Most, Room, Settings, Stressor, Work};
 
-/// Bytes of one write, and of the file: what a small board's disk can spare.
+/// Bytes of one write, and of the file of each thread: what a small board's disk can spare.
 const WRITE: u64 = 1 << 20;
-pub(super) const FILE: u64 = 64 << 20;
+const FILE: u64 = 64 << 20;
 
 pub(super) struct Io;
 
@@ -23,6 +24,14 @@ impl Stressor for Io {
 
     fn room(&self) -> Room {
         Room::Disk(FILE)
+    }
+
+    fn most(&self) -> Option<Most> {
+        Some(Most {
+            per_second: IO_MOST_PER_SECOND,
+            in_all: IO_MOST_BYTES,
+            why: "more would wear out a board's flash memory",
+        })
     }
 
     fn prepare(&self, settings: &Settings<'_>) -> io::Result<Box<dyn Work>> {

@@ -122,6 +122,7 @@ impl LoadRun {
         give: &mpsc::Sender<Heard>,
     ) -> Result<(), Failure> {
         caps::check_temperature(ground.kernel)?;
+        caps::check_wear(&order.load, order.rules.measure.duration)?;
         let stressors = &order.load.stressors;
         for (number, stressor) in stressors.iter().enumerate() {
             let known = known(&stressor.name)?;

@@ -22,6 +22,7 @@ mod memory;
 mod message;
 mod pace;
 mod process;
+mod stride;
 mod tenant;
 pub mod tool;
 mod tool_run;
@@ -30,6 +31,7 @@ mod waiting;
 /// All stressors, in the order of [`edgedyno_shared::load::KINDS`].
 pub static STRESSORS: &[&dyn Stressor] = &[
     &memory::READ,
+    &stride::Striding,
     &memory::WRITE,
     &memory::WRITE_NT,
     &memory::COPY,
@@ -63,6 +65,11 @@ pub trait Stressor: Sync {
     /// Memory it goes through by itself, where nobody says how much.
     fn room(&self) -> Room;
 
+    /// What it may do at most, where more would wear something out.
+    fn most(&self) -> Option<Most> {
+        None
+    }
+
     /// Makes ready what one thread needs, on that thread: memory is touched where it will be used.
     fn prepare(&self, settings: &Settings<'_>) -> io::Result<Box<dyn Work>>;
 
@@ -87,9 +94,20 @@ pub enum Room {
     BeyondCachesUpTo(u64),
     /// The caches of its own CPU, up to the second level.
     OwnCache,
-    /// A file on disk of this size.
+    /// A file on disk of this size for each thread.
     Disk(u64),
     None,
+}
+
+/// A bound on what all threads of a stressor do together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Most {
+    /// Bytes a second.
+    pub per_second: u64,
+    /// Bytes in one repeat.
+    pub in_all: u64,
+    /// What more would do.
+    pub why: &'static str,
 }
 
 /// What one thread is told.

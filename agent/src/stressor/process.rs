@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use edgedyno_shared::device::Reading;
 use edgedyno_shared::load::{
-    FIRST_CHANNEL, StressOrder, StressThread, StressUsed, StressWindow, ToolUsed, WorkUnit,
+    Effort, FIRST_CHANNEL, StressOrder, StressThread, StressUsed, StressWindow, ToolUsed, WorkUnit,
 };
 use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity, Samples};
 use edgedyno_shared::units::{Bytes, Nanos};
@@ -32,6 +32,9 @@ use crate::worker::spawn::SelfExec;
 
 /// Samples of one record, well below the limit of a frame.
 const SAMPLES: usize = 20_000;
+
+/// Channels that a thread may have: its work, its CPU time, and that of its turns of work.
+const CHANNELS: u16 = 3;
 
 /// A started stressor.
 pub(super) struct Process {
@@ -193,7 +196,7 @@ impl Process {
         let mut out = vec![Record::Stress(Box::new(self.used()))];
         for (at, thread) in self.threads.iter().enumerate() {
             let cpu = self.order.cpus[at];
-            let id = FIRST_CHANNEL + 2 * (first + at) as u16;
+            let id = FIRST_CHANNEL + CHANNELS * (first + at) as u16;
             let name = format!("stress.{number}.{}.cpu{cpu}", self.order.name);
             let work = thread.samples.iter().map(|count| count.work as i64);
             let unit = match self.unit() {
@@ -214,8 +217,19 @@ impl Process {
                 thread,
                 cpu_time.collect(),
             ));
+            out.extend(self.worked(id + 2, &format!("{name}.worked"), thread));
         }
         out
+    }
+
+    /// The CPU time of a thread's turns of work, where it was told to work a share of the time.
+    fn worked(&self, id: u16, name: &str, thread: &Thread) -> Vec<Record> {
+        // Its first word on the board is from before its first turn.
+        let worked = thread.samples.iter().map(|c| c.worked.map_or(0, |w| w.0));
+        match self.order.effort {
+            Effort::Duty { .. } => series(id, name, "ns", thread, worked.collect()),
+            Effort::Full | Effort::Rate { .. } => Vec::new(),
+        }
     }
 
     fn unit(&self) -> WorkUnit {
@@ -298,11 +312,15 @@ fn window(thread: &Thread) -> Option<StressWindow> {
     if wall <= Nanos::ZERO || cpu_time < Nanos::ZERO {
         return None;
     }
+    let worked = end.count.worked.zip(begin.count.worked);
     Some(StressWindow {
         start: begin.count.at,
         end: end.count.at,
         work,
         cpu_time,
+        worked: worked
+            .map(|(end, begin)| end - begin)
+            .filter(|worked| *worked >= Nanos::ZERO),
         // Not known of a thread that has ended, nor of a tool one of whose threads has.
         run_delay: end
             .run_delay

@@ -194,6 +194,7 @@ impl Running<'_> {
                 at: Monotonic.now(),
                 work: 0,
                 cpu_time,
+                worked: None,
                 tid: self.child.id(),
             };
             writer.publish(at, &count);

@@ -1,24 +1,28 @@
-//! Ladders over an option of another model, such as its quota of an accelerator: the option's value is the
-//! axis.
+//! Ladders whose axis is no traffic of the memory: over an option of another model, such as its quota of an
+//! accelerator, and over the levels of a stressor that moves nothing through memory.
 
+use edgedyno_shared::load::WorkUnit;
 use serde::Serialize;
 
+use super::achieved::Achieved;
 use super::knee::Fit;
 use super::levels::observed_at;
-use super::report::{Measured, Point};
-use crate::plan::condition::Condition;
+use super::report::{Measured, Point, only_term};
+use crate::plan::condition::{Condition, Level as Asked, Term};
+use crate::stats::mean;
+use crate::view::RepeatView;
 
-/// The levels of one option of one model, all else alike.
+/// The levels of one option of one model, or of one stressor, all else alike.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ladder {
-    /// The condition without the option.
+    /// The condition without the option, or at full effort.
     pub condition: String,
-    /// `option.KEY` of which model.
+    /// `option.KEY` of which model, or what the levels of which stressor are counted in.
     pub option: String,
     pub model: String,
     /// Ascending.
     pub levels: Vec<Level>,
-    /// Of the slowdown of p50 over the option's value; none with too few levels.
+    /// Of the slowdown of p50 over that value; none with too few levels.
     pub fit: Option<Fit>,
 }
 
@@ -62,12 +66,121 @@ fn sets(condition: &Condition) -> Vec<Set> {
     out
 }
 
-/// One ladder for each option that has several values.
+/// One ladder for each option that has several values, and for each stressor that has several levels of its
+/// own.
 pub(super) fn ladders(
     loaded: &[&Measured<'_>],
     idle: &Measured<'_>,
     points: &[Point],
 ) -> Vec<Ladder> {
+    let mut out = over_options(loaded, idle, points);
+    out.extend(over_levels(loaded, idle, points));
+    out
+}
+
+/// What the levels of a stressor are counted in that moves nothing through memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnAxis {
+    /// Percent of the time.
+    Duty,
+    /// 10⁶ bytes a second of the wall, of a disk or within caches.
+    Rate(&'static str),
+}
+
+impl OwnAxis {
+    fn of(term: &Term) -> Option<Self> {
+        match term.kind.unit {
+            WorkUnit::Operations => Some(Self::Duty),
+            WorkUnit::Bytes if term.kind.waits() => Some(Self::Rate("disk_mb_per_second")),
+            WorkUnit::Bytes if !term.kind.moves_memory() => Some(Self::Rate("cache_mb_per_second")),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Duty => "duty_percent",
+            Self::Rate(name) => name,
+        }
+    }
+
+    /// What was achieved in a repeat.
+    fn reached(self, term: &Term, repeat: &RepeatView) -> Option<f64> {
+        let achieved = Achieved::of(repeat.row.stress.first()?);
+        match self {
+            // At full effort it never rests.
+            Self::Duty if term.level == Asked::Full => Some(100.0),
+            Self::Duty => Some(achieved.duty? * 100.0),
+            Self::Rate(_) => Some(achieved.per_wall_second? / 1e6),
+        }
+    }
+}
+
+/// Whether the levels of a stressor are no traffic of the memory, and make a ladder here.
+pub(super) fn has_own_axis(term: &Term) -> bool {
+    OwnAxis::of(term).is_some()
+}
+
+fn over_levels(loaded: &[&Measured<'_>], idle: &Measured<'_>, points: &[Point]) -> Vec<Ladder> {
+    let mut out: Vec<Ladder> = Vec::new();
+    for measured in loaded {
+        let Some((term, axis)) = own_axis(measured) else {
+            continue;
+        };
+        let condition = at_full_effort(term);
+        if out.iter().any(|ladder| ladder.condition == condition) {
+            continue;
+        }
+        let same = loaded.iter().zip(points).filter(|(other, _)| {
+            own_axis(other).is_some_and(|(term, _)| at_full_effort(term) == condition)
+        });
+        let mut levels = Vec::new();
+        let mut observed = Vec::new();
+        for (other, point) in same {
+            let Some(term) = only_term(&other.condition) else {
+                continue;
+            };
+            let reached = |repeat: &RepeatView| axis.reached(term, repeat);
+            // A level of which nobody knows what it was has no place on the axis.
+            let places: Vec<f64> = other.repeats.iter().filter_map(|r| reached(r)).collect();
+            let Some(value) = mean::arithmetic(&places) else {
+                continue;
+            };
+            levels.push(Level {
+                value,
+                condition: point.condition.clone(),
+                valid: point.valid,
+            });
+            if point.valid {
+                observed.extend(observed_at(other, idle, &reached));
+            }
+        }
+        levels.sort_by(|a, b| a.value.total_cmp(&b.value));
+        let valid = levels.iter().filter(|level| level.valid).count();
+        out.push(Ladder {
+            option: axis.name().into(),
+            model: term.kind.name.into(),
+            fit: Fit::of(&observed).filter(|_| valid >= 2),
+            levels,
+            condition,
+        });
+    }
+    out.retain(|ladder| ladder.levels.len() > 1);
+    out
+}
+
+fn own_axis<'a>(measured: &'a Measured<'_>) -> Option<(&'a Term, OwnAxis)> {
+    let term = only_term(&measured.condition)?;
+    Some((term, OwnAxis::of(term)?))
+}
+
+fn at_full_effort(term: &Term) -> String {
+    let mut term = term.clone();
+    term.level = Asked::Full;
+    term.to_string()
+}
+
+fn over_options(loaded: &[&Measured<'_>], idle: &Measured<'_>, points: &[Point]) -> Vec<Ladder> {
     let all = loaded.iter().zip(points);
     let all = all.flat_map(|(measured, point)| {
         let sets = sets(&measured.condition).into_iter();
@@ -109,10 +222,16 @@ fn ladder(group: &mut [(Set, &Measured<'_>, &Point)], idle: &Measured<'_>) -> La
 mod tests {
     use edgedyno_shared::case::{Case, Condition as Named, ModelRef};
     use edgedyno_shared::ids::Sha256;
+    use edgedyno_shared::load::{StressThread, StressUsed, StressWindow};
+    use edgedyno_shared::units::Nanos;
+    use edgedyno_shared::wire::record::Record;
 
-    use super::super::report::{self, Ask};
+    use super::super::limit::Limit;
+    use super::super::report::{self, Ask, Read};
     use super::super::testing::{measure, read, store};
     use super::*;
+    use crate::plan::condition::{Ceilings, SETTLE};
+    use crate::store::Store;
     use crate::store::sample::{self, MS};
 
     #[test]
@@ -162,6 +281,90 @@ mod tests {
         assert_eq!(values, [25.0, 50.0, 75.0]);
         assert_eq!(found[0].condition, "model:b.onnx:cpu1");
         let slope = found[0].fit.unwrap().slope.value;
+        assert!((slope - 1e-3).abs() < 1e-9, "{slope}");
+    }
+
+    /// A stressor of so many percent of the time, as its agent tells of it; each percent costs a thousandth.
+    fn beside_arithmetic(store: &mut Store, percent: i64) -> Read {
+        let full = percent == 100;
+        let text = match full {
+            true => "cpu_int:cpu1".to_owned(),
+            false => format!("cpu_int:cpu1@{percent}%"),
+        };
+        let mut load = Condition::parse(&text)
+            .unwrap()
+            .load("b", &Ceilings::default(), SETTLE)
+            .unwrap();
+        let order = load.stressors.remove(0);
+        let worked = Nanos(percent * 10 * MS);
+        let window = StressWindow {
+            start: Nanos(0),
+            end: Nanos(1_000 * MS),
+            work: 7,
+            cpu_time: Nanos(1_000 * MS),
+            worked: (!full).then_some(worked),
+            run_delay: Some(Nanos(0)),
+        };
+        let used = StressUsed {
+            order,
+            unit: WorkUnit::Operations,
+            working_set: None,
+            huge_pages: None,
+            notes: Vec::new(),
+            ready: None,
+            started: None,
+            stopped: None,
+            failure: None,
+            exit: None,
+            tool: None,
+            threads: vec![StressThread {
+                cpu: 1,
+                tid: 7,
+                cpus_at_start: None,
+                cpus_at_end: None,
+                window: Some(window),
+            }],
+        };
+        let case = Case {
+            condition: Named(text),
+            ..sample::case()
+        };
+        let took = 20 * MS + 20 * MS * percent / 1_000;
+        let more = [Record::Stress(Box::new(used))];
+        read(measure(store, &case, &[took; 20], &more))
+    }
+
+    #[test]
+    fn arithmetic_has_its_share_of_the_time_for_an_axis_and_no_traffic() {
+        let (_dir, mut store) = store();
+        let mut cases = vec![read(measure(
+            &mut store,
+            &sample::case(),
+            &[20 * MS; 20],
+            &[],
+        ))];
+        for percent in [50, 100, 25] {
+            cases.push(beside_arithmetic(&mut store, percent));
+        }
+        let ask = Ask {
+            slo: Some(Limit {
+                metric: "latency_p50_ms".into(),
+                ns: 21e6,
+            }),
+            recovery: 0,
+        };
+        let found = report::experiments(&cases, &ask).remove(0);
+        assert!(found.curves.is_empty(), "no GB/s: {:?}", found.curves);
+        assert_eq!(found.ladders.len(), 1);
+        let ladder = &found.ladders[0];
+        let values: Vec<f64> = ladder.levels.iter().map(|level| level.value).collect();
+        assert_eq!(values, [25.0, 50.0, 100.0]);
+        assert_eq!(
+            (ladder.option.as_str(), ladder.model.as_str()),
+            ("duty_percent", "cpu_int")
+        );
+        assert_eq!(ladder.condition, "cpu_int:cpu1");
+        let slope = ladder.fit.unwrap().slope.value;
         assert!((slope - 1e-3).abs() < 1e-9, "{slope}");
     }
 }

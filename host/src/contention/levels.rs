@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::axis::XAxis;
 use super::curve::{OfRound, pairs};
 use super::knee::{Fit, Slope};
+use super::ladder::has_own_axis;
 use super::report::{
     Ask, Figure, METRICS, Measured, Point, figures, is_control, is_spin, only_term,
 };
@@ -50,7 +51,8 @@ pub(super) fn curves(
 ) -> Vec<Curve> {
     let mut names: Vec<String> = Vec::new();
     let of_name = |measured: &Measured<'_>| match only_term(&measured.condition) {
-        Some(term) if !is_spin(&measured.condition) => {
+        // What moves nothing through memory has an axis of its own.
+        Some(term) if !is_spin(&measured.condition) && !has_own_axis(term) => {
             let mut term = term.clone();
             term.level = Level::Full;
             Some(term.to_string())
@@ -157,7 +159,8 @@ pub(super) fn observed_at(
 }
 
 impl Slo {
-    /// `steps` may come in any order; those without the figure or their traffic are passed over.
+    /// `steps` may come in any order; those without the figure or their traffic are passed over. None where all of
+    /// them have the same traffic: no amount of it is what a limit bears.
     fn of(metric: &str, limit_ns: f64, steps: &[&Point]) -> Option<Self> {
         let limit = limit_ns / 1e6;
         let mut known: Vec<(f64, Figure)> = steps
@@ -167,10 +170,11 @@ impl Slo {
                 Some((point.x_bps? / 1e9, figure))
             })
             .collect();
-        if known.is_empty() {
+        known.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let is_one_place = known.first()?.0 >= known.last()?.0;
+        if is_one_place {
             return None;
         }
-        known.sort_by(|a, b| a.0.total_cmp(&b.0));
         let high = |figure: &Figure| figure.ci95.map_or(f64::INFINITY, |(_, high)| high);
         let low = |figure: &Figure| figure.ci95.map_or(f64::NEG_INFINITY, |(low, _)| low);
         let kept = known.iter().take_while(|(_, figure)| high(figure) <= limit);
@@ -237,5 +241,10 @@ mod tests {
             (None, Some(0.0))
         );
         assert_eq!(Slo::of("latency_p50_ms", 5e6, &steps), None);
+        // Levels that move nothing, and an idle board by itself, say nothing of traffic.
+        let nothing = [point(0.0, 10.0, 1.0), point(0.0, 12.0, 1.0)];
+        let steps: Vec<&Point> = nothing.iter().collect();
+        assert_eq!(Slo::of("latency_p99_ms", 15e6, &steps), None);
+        assert_eq!(Slo::of("latency_p99_ms", 15e6, &steps[..1]), None);
     }
 }

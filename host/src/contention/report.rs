@@ -6,7 +6,7 @@ use edgedyno_shared::case::Case;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::achieved::{Achieved, bytes_per_cpu_second, bytes_per_second};
+use super::achieved::{Achieved, bytes_per_cpu_second, bytes_per_second, moves_memory};
 use super::axis::XAxis;
 use super::curve::{OfRound, Ratio, centre, slowdown};
 use super::gap::Gaps;
@@ -424,7 +424,8 @@ pub(super) fn only_term(condition: &Condition) -> Option<&Term> {
 }
 
 fn target(repeat: &RepeatView) -> Option<f64> {
-    let rows = repeat.row.stress.iter().map(Achieved::of);
+    let rows = repeat.row.stress.iter().filter(|row| moves_memory(row));
+    let rows = rows.map(Achieved::of);
     let targets: Option<Vec<f64>> = rows.map(|achieved| achieved.target_per_second).collect();
     targets.map(|all| all.iter().sum()).filter(|sum| *sum > 0.0)
 }

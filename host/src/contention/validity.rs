@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::achieved::{Achieved, OFF_TARGET, STARVED};
+use super::achieved::{Achieved, STARVED};
 use super::tenant;
 use crate::findings::throttling;
 use crate::telemetry::Digest;
@@ -85,7 +85,7 @@ fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
             format!("{name} was not on its CPU"),
         ));
     }
-    if let Some(error) = achieved.error().filter(|error| error.abs() > OFF_TARGET) {
+    if let Some(error) = achieved.off_target() {
         let text = format!("{name} was {:+.1} % off its target", error * 100.0);
         out.push(Mark::invalid("load_off_target", text));
     }

@@ -1,6 +1,6 @@
 //! Rules about the load of a case: whether it was what its condition says.
 
-use crate::contention::achieved::{Achieved, OFF_TARGET, STARVED};
+use crate::contention::achieved::{Achieved, STARVED};
 use crate::contention::validity::marks;
 use crate::view::RepeatView;
 
@@ -16,7 +16,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "load_off_target",
         level: Level::Invalid,
-        meaning: "A stressor missed its target by more than 3 %: by CPU time where it spins, by the wall where it sleeps. The target may be more than the memory gives beside the model.",
+        meaning: "A stressor missed its target by more than 3 %: by CPU time where it spins, by the wall where it sleeps or waits for a disk, and of a share of the time by what it worked between its rests. The target may be more than the memory gives beside the model.",
         check: off_target,
     },
     Rule {
@@ -103,17 +103,21 @@ fn starved(e: &Evidence<'_>) -> Vec<Hit> {
 
 fn off_target(e: &Evidence<'_>) -> Vec<Hit> {
     let hit = |(repeat, achieved): (&RepeatView, Achieved)| {
-        let error = achieved.error().filter(|error| error.abs() > OFF_TARGET)?;
+        let error = achieved.off_target()?;
         let text = format!(
             "{} was {:+.1} % off its target",
             achieved.stressor,
             error * 100.0
         );
-        Some(
-            Hit::of(repeat, text)
+        let hit = Hit::of(repeat, text);
+        Some(match achieved.target_duty {
+            Some(target) => hit
+                .figure("target_duty_share", target)
+                .figure("achieved_duty_share", achieved.duty),
+            None => hit
                 .figure("target_per_second", achieved.target_per_second)
                 .figure("achieved_per_second", achieved.paced()),
-        )
+        })
     };
     achieved(e).filter_map(hit).collect()
 }

@@ -203,7 +203,16 @@ impl Term {
         if kind.unit == WorkUnit::Own && term.throttle == Throttle::Sleep {
             return Err(format!("{} goes its own pace", kind.name));
         }
+        term.throttle = term.paced_by();
         Ok(term)
+    }
+
+    /// What waits for something else leaves its CPU meanwhile, whatever it is told: only the wall can pace it.
+    fn paced_by(&self) -> Throttle {
+        match self.kind.waits() {
+            true => Throttle::Sleep,
+            false => self.throttle,
+        }
     }
 
     /// Whether it is a share of what only a calibration can tell. A share of the time needs none.
@@ -240,7 +249,7 @@ impl Term {
             method: self.method.clone(),
             cpus: self.cpus.clone(),
             effort,
-            throttle: self.throttle,
+            throttle: self.paced_by(),
             working_set: self.working_set.map(Bytes),
         })
     }
@@ -254,7 +263,7 @@ impl fmt::Display for Term {
             Level::Share(ppm) => write!(f, "@{}%", f64::from(ppm) / 1e4)?,
             Level::PerSecond(bytes) => write!(f, "@{}MB/s", bytes as f64 / 1e6)?,
         }
-        if self.throttle == Throttle::Sleep {
+        if self.throttle == Throttle::Sleep && !self.kind.waits() {
             f.write_str("/sleep")?;
         }
         if let Some(method) = &self.method {
@@ -400,6 +409,8 @@ mod tests {
             ),
             ("chase:cpu0/ws=64MiB/sleep", "chase:cpu0/sleep/ws=64MiB"),
             ("chase:cpu0/ws=1000kB", "chase:cpu0/ws=1000000B"),
+            ("io:cpu1@50%", "io:cpu1@50%"),
+            ("io:cpu1@20MB/s/sleep", "io:cpu1@20MB/s"),
             (
                 "spin:cpu2 + cpu_int:cpu1@12.5%",
                 "cpu_int:cpu1@12.5%+spin:cpu2",
@@ -462,6 +473,25 @@ mod tests {
         assert_eq!(Ceilings::from_json(&ceilings.to_json()), ceilings);
         assert!(condition.load("c", &ceilings, SETTLE).is_err());
         assert_eq!(load.cpus(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_waits_for_a_disk_is_paced_by_the_wall_whatever_was_asked() {
+        for text in ["io:cpu1@20MB/s", "io:cpu1@20MB/s/sleep", "io:cpu1"] {
+            let mut condition = Condition::parse(text).unwrap();
+            let throttle = |condition: &Condition| {
+                let load = condition.load("b", &Ceilings::default(), SETTLE).unwrap();
+                load.stressors[0].throttle
+            };
+            assert_eq!(throttle(&condition), Throttle::Sleep, "{text}");
+            // As an option of a whole ladder sets it.
+            condition.terms[0].throttle = Throttle::Spin;
+            assert_eq!(throttle(&condition), Throttle::Sleep, "{text}");
+            assert!(!condition.to_string().contains("sleep"), "{text}");
+        }
+        let read = Condition::parse("mem_read:cpu1@20MB/s").unwrap();
+        let load = read.load("b", &Ceilings::default(), SETTLE).unwrap();
+        assert_eq!(load.stressors[0].throttle, Throttle::Spin);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What stressors could do at full effort on each board, kept until the board is another.
 
+use edgedyno_shared::load::{Kind, kind_of};
 use rusqlite::params;
 use serde_json::json;
 
@@ -8,6 +9,9 @@ use super::{Result, Store};
 use crate::board::content;
 use crate::plan::condition::{Calibrated, Ceilings};
 use crate::view::MemoryCeiling;
+
+/// Repeats that differ by more than this leave a calibration that its shares are not sure by.
+pub const WIDE: f64 = 0.05;
 
 /// One calibration.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +24,17 @@ pub struct Calibration {
     pub repeats: u32,
     pub run: String,
     pub made_unix_ns: i64,
+}
+
+impl Calibration {
+    /// How far its repeats were apart, in words.
+    pub fn spread_text(&self) -> String {
+        format!(
+            "spread {:.1} % over {} repeats",
+            self.spread * 100.0,
+            self.repeats
+        )
+    }
 }
 
 impl Store {
@@ -82,14 +97,22 @@ impl Store {
 
 impl Store {
     /// The most that any stressor moved through memory of a board that is what it was: by calibrations
-    /// whose working set no cache holds.
+    /// whose working set no cache holds, and of no disk.
     pub fn memory_ceiling(&self, board: &str, device: &DeviceRow) -> Result<Option<MemoryCeiling>> {
         let known = self.calibrations(board, &fingerprint(device))?;
-        let through = known.iter().filter(|one| one.of.working_set.is_none());
+        let through = known.iter().filter(|one| {
+            let moves = kind_of(&one.of.stressor).is_some_and(Kind::moves_memory);
+            moves && one.of.working_set.is_none()
+        });
         let most = through.max_by_key(|one| one.per_second);
         Ok(most.map(|one| MemoryCeiling {
             bytes_per_second: one.per_second,
-            by: format!("{} on CPUs {}", one.of.stressor, one.of.cpus),
+            by: format!(
+                "{} on CPUs {} ({})",
+                one.of.stressor,
+                one.of.cpus,
+                one.spread_text()
+            ),
         }))
     }
 }
@@ -208,13 +231,15 @@ mod tests {
             calibration("mem_read", None, 5),
             calibration("mem_copy", None, 4),
             calibration("mem_read", Some(64), 9),
+            calibration("cache_thrash", None, 90),
+            calibration("io", None, 80),
         ] {
             store.put_calibration(&print, &one).unwrap();
         }
         let found = store.memory_ceiling("b", &device).unwrap().unwrap();
         assert_eq!(
             (found.bytes_per_second, found.by.as_str()),
-            (5, "mem_read on CPUs 1-2")
+            (5, "mem_read on CPUs 1-2 (spread 25.0 % over 3 repeats)")
         );
         let other = DeviceRow {
             build: "another".into(),

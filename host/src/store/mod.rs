@@ -24,7 +24,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub use calibrations::{Calibration, ceilings, fingerprint};
+pub use calibrations::{Calibration, WIDE, ceilings, fingerprint};
 pub use columns::Columns;
 pub use emc_scales::EmcScaleRow;
 pub use error::{ErrorClass, StoreError};

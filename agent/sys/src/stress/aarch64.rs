@@ -6,6 +6,7 @@ use std::arch::aarch64::{
 use std::arch::asm;
 
 use super::stream::BLOCK;
+use super::stride::{ABREAST, STRIDE};
 
 pub(super) const HAS_NON_TEMPORAL: bool = true;
 
@@ -161,6 +162,36 @@ pub(super) fn triad(to: &mut [u64], b: &[u64], c: &[u64], scale: f64) -> u64 {
         moved += 3 * (STEP / 2) as u64;
     }
     moved
+}
+
+/// A word each of [`ABREAST`] lines, [`STRIDE`] bytes apart: their sum.
+#[inline(never)]
+pub(super) fn read_apart(from: &[u64]) -> u64 {
+    const { assert!(STRIDE == 4160 && ABREAST == 8) };
+    assert!(from.len() * 8 >= ABREAST * STRIDE, "room for all of them");
+    let (a, b, c, d): (u64, u64, u64, u64);
+    // SAFETY: reads words of the slice, the last of which begins 7 * STRIDE bytes after its first.
+    unsafe {
+        asm!(
+            "ldr {a}, [{p}]",
+            "ldr {b}, [{p}, #4160]",
+            "ldr {c}, [{p}, #8320]",
+            "ldr {d}, [{p}, #12480]",
+            "ldr {e}, [{p}, #16640]",
+            "ldr {f}, [{p}, #20800]",
+            "ldr {g}, [{p}, #24960]",
+            "ldr {h}, [{p}, #29120]",
+            "add {a}, {a}, {e}",
+            "add {b}, {b}, {f}",
+            "add {c}, {c}, {g}",
+            "add {d}, {d}, {h}",
+            p = in(reg) from.as_ptr(),
+            a = out(reg) a, b = out(reg) b, c = out(reg) c, d = out(reg) d,
+            e = out(reg) _, f = out(reg) _, g = out(reg) _, h = out(reg) _,
+            options(nostack, readonly, preserves_flags)
+        );
+    }
+    a.wrapping_add(b).wrapping_add(c).wrapping_add(d)
 }
 
 /// Vectors multiplied and added, at least so many, and what came out.

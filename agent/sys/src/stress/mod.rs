@@ -9,6 +9,7 @@ mod burn;
 mod chase;
 mod region;
 mod stream;
+mod stride;
 mod thrash;
 
 #[cfg(target_arch = "aarch64")]
@@ -25,6 +26,7 @@ pub use burn::{Burn, Mix};
 pub use chase::Chase;
 pub use region::{HUGE_PAGE, Region};
 pub use stream::{Pattern, Stream};
+pub use stride::Stride;
 pub use thrash::Thrash;
 
 /// Bytes of a cache line on every processor that there is a kernel for.

@@ -3,6 +3,8 @@
 
 use std::hint::black_box;
 
+use super::stride::{ABREAST, STRIDE};
+
 pub(super) const HAS_NON_TEMPORAL: bool = false;
 
 /// Bytes read, and the sum of all words.
@@ -50,6 +52,12 @@ pub(super) fn write_nt(to: &mut [u64], value: u64) -> u64 {
 /// Never asked for: [`HAS_NON_TEMPORAL`] is false.
 pub(super) fn copy_nt(to: &mut [u64], from: &[u64]) -> u64 {
     copy(to, from)
+}
+
+/// A word each of [`ABREAST`] lines, [`STRIDE`] bytes apart: their sum.
+pub(super) fn read_apart(from: &[u64]) -> u64 {
+    let words = from.iter().step_by(STRIDE / 8).take(ABREAST);
+    words.fold(0, |sum, word| sum.wrapping_add(*black_box(word)))
 }
 
 /// Numbers multiplied and added, at least so many, and what came out.

@@ -14,6 +14,7 @@ use crate::cmd::run::execute::{self, Begin};
 use crate::cmd::run::prepare::Prepared;
 use crate::cmd::sweep::prepare::Prepared as Swept;
 use crate::contention::achieved::Achieved;
+use crate::contention::validity::{Mark, marks};
 use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandError, Exit};
 use crate::options::rules;
@@ -21,12 +22,16 @@ use crate::plan::condition::{Calibrated, Ceilings, Condition};
 use crate::plan::plain;
 use crate::plan::schedule::Schedule;
 use crate::source::Source;
-use crate::store::rows::{DeviceRow, StressRow};
-use crate::store::{Calibration, ceilings, fingerprint};
-use crate::ui::print;
+use crate::store::rows::DeviceRow;
+use crate::store::{Calibration, WIDE, ceilings, fingerprint};
+use crate::ui::{print, units};
+use crate::view::RepeatView;
 
 /// Fresh processes in which each stressor is calibrated.
 const REPEATS: u32 = 3;
+
+/// Fewer of them that can be used make no calibration.
+const FEWEST: usize = 2;
 
 /// How long each is watched.
 const WINDOW: Nanos = Nanos::from_millis(500);
@@ -65,11 +70,14 @@ pub(in crate::cmd) fn of_board<'a>(
     };
     let missing = |of: &&Calibrated| known.iter().all(|known| known.of != **of);
     let missing: Vec<Calibrated> = needed.iter().filter(missing).cloned().collect();
+    known.retain(|known| needed.contains(&known.of));
+    known.iter().for_each(|known| tell(known, false));
     if !missing.is_empty() {
         drop(store);
-        known.extend(measure(board, device, &fingerprint, &missing, global)?);
+        let new = measure(board, device, &fingerprint, &missing, global)?;
+        new.iter().for_each(|new| tell(new, true));
+        known.extend(new);
     }
-    known.retain(|known| needed.contains(&known.of));
     Ok(ceilings(&known))
 }
 
@@ -160,57 +168,111 @@ fn full(of: &Calibrated) -> String {
     Condition::parse(&text).map_or(text, |condition| condition.to_string())
 }
 
-/// The median over repeats of what it did for each second of CPU time: other work on its CPU does not
-/// count against it.
+/// The median over the repeats that can be used.
 fn read(source: &Source, of: &Calibrated) -> Result<Calibration, CommandError> {
     let run = source.run()?;
     let condition = full(of);
     let cases = source.cases()?;
     let entry = cases.iter().find(|entry| entry.case.condition == condition);
     let view = entry.map(|entry| source.view(entry.key)).transpose()?;
-    let repeats = view.iter().flat_map(|view| view.counting());
-    let rows = repeats.filter_map(|repeat| repeat.row.stress.first());
-    let mut rates: Vec<f64> = rows
-        .filter_map(|row: &StressRow| Achieved::of(row).per_cpu_second)
-        .collect();
-    rates.sort_by(f64::total_cmp);
-    let median = rates
-        .get(rates.len() / 2)
-        .copied()
-        .filter(|rate| *rate >= 1.0);
-    let Some(median) = median else {
-        let failure = view.iter().flat_map(|view| &view.repeats);
-        let failure = failure
-            .filter_map(|repeat| repeat.row.failure.as_ref())
-            .next();
-        let what = format!(
-            "stressor {} could not be calibrated on CPU {}",
-            of.stressor, of.cpus
-        );
-        let mut error = CommandError::new(Exit::NOTHING_MEASURED, what);
-        if let Some(failure) = failure {
-            error = error.cause(failure.detail.clone());
+    let (mut rates, mut against) = (Vec::new(), Vec::new());
+    for repeat in view.iter().flat_map(|view| view.counting()) {
+        match rate(repeat) {
+            Ok(rate) => rates.push(rate),
+            Err(why) => against.push(format!("repeat {}: {why}", repeat.row.key.repeat)),
         }
-        return Err(error.hint(format!(
-            "`edgedyno summary {}` shows how its repeats ended",
-            run.id
-        )));
-    };
-    let (least, most) = (rates[0], rates[rates.len() - 1]);
-    Ok(Calibration {
-        of: of.clone(),
-        per_second: median as u64,
-        spread: (most - least) / median,
-        repeats: rates.len() as u32,
-        run: run.id.0,
-        made_unix_ns: clock::unix_ns(),
-    })
+    }
+    let failures = view.iter().flat_map(|view| &view.repeats);
+    against.extend(failures.filter_map(|repeat| {
+        let failure = repeat.row.failure.as_ref()?;
+        Some(format!(
+            "repeat {}: {}",
+            repeat.row.key.repeat, failure.detail
+        ))
+    }));
+    match centre(&mut rates) {
+        Some((median, spread)) => Ok(Calibration {
+            of: of.clone(),
+            per_second: median as u64,
+            spread,
+            repeats: rates.len() as u32,
+            run: run.id.0,
+            made_unix_ns: clock::unix_ns(),
+        }),
+        None => Err(too_few(of, rates.len(), &against, &run.id.0)),
+    }
+}
+
+/// What a stressor did in a repeat for each second of CPU time, of which other work on its CPU takes nothing, or
+/// of the wall where it waits for something else; or why that cannot be used.
+fn rate(repeat: &RepeatView) -> Result<f64, String> {
+    let row = repeat.row.stress.first();
+    let achieved = Achieved::of(row.ok_or("the stressor left no record")?);
+    let is_against =
+        |mark: &Mark| mark.invalid && (achieved.is_by_wall() || mark.code != "load_starved");
+    match marks(repeat).into_iter().find(is_against) {
+        Some(mark) => Err(mark.text),
+        None => achieved
+            .paced()
+            .filter(|rate| *rate >= 1.0)
+            .ok_or_else(|| "nothing was counted".into()),
+    }
+}
+
+/// The median, and how far the least and the most are apart as a share of it; none of too few.
+fn centre(rates: &mut [f64]) -> Option<(f64, f64)> {
+    if rates.len() < FEWEST {
+        return None;
+    }
+    rates.sort_by(f64::total_cmp);
+    let last = rates.len() - 1;
+    let median = f64::midpoint(rates[last / 2], rates[last.div_ceil(2)]);
+    Some((median, (rates[last] - rates[0]) / median))
+}
+
+fn too_few(of: &Calibrated, good: usize, against: &[String], run: &str) -> CommandError {
+    let what = format!(
+        "stressor {} could not be calibrated on CPU {}: {good} repeats of it can be used, and {FEWEST} are needed",
+        of.stressor, of.cpus
+    );
+    let mut error = CommandError::new(Exit::NOTHING_MEASURED, what);
+    if !against.is_empty() {
+        error = error.cause(against.join("; "));
+    }
+    error.hint(format!(
+        "see to what kept it from being measured and try again; `edgedyno summary {run}` shows how its repeats ended"
+    ))
+}
+
+/// Says how sure a calibration is: shares of one whose repeats were far apart are shares of nobody knows what.
+fn tell(calibration: &Calibration, is_new: bool) {
+    let of = &calibration.of;
+    let figure = format!(
+        "{} on CPU {}: {}/s at full effort, {}",
+        of.stressor,
+        of.cpus,
+        units::bytes(calibration.per_second as f64),
+        calibration.spread_text()
+    );
+    if calibration.spread > WIDE {
+        print::note(format_args!(
+            "{figure}: levels are no surer than that; close what else runs on the board and use --recalibrate"
+        ));
+    } else if is_new {
+        print::note(figure);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::load::{StressThread, StressUsed, StressWindow, WorkUnit};
+    use edgedyno_shared::wire::failure::{Failure, FailureCode};
+    use edgedyno_shared::wire::record::Record as Wire;
+
     use super::*;
-    use crate::store::sample;
+    use crate::contention::testing;
+    use crate::plan::condition::SETTLE;
+    use crate::store::sample::{self, MS};
 
     #[test]
     fn a_calibration_is_needed_once_however_many_shares_refer_to_it() {
@@ -229,5 +291,102 @@ mod tests {
         assert_eq!(needed.len(), 1);
         assert_eq!(full(&needed[0]), "mem_read:cpu1");
         assert!(super::needed(cases.iter(), "other").is_empty());
+    }
+
+    #[test]
+    fn a_calibration_is_the_median_of_two_repeats_at_least() {
+        assert_eq!(centre(&mut []), None);
+        assert_eq!(centre(&mut [7.0]), None);
+        // 12 - 8 of 10.
+        assert_eq!(centre(&mut [12.0, 8.0]), Some((10.0, 0.4)));
+        assert_eq!(centre(&mut [12.0, 8.0, 8.0]), Some((8.0, 0.5)));
+    }
+
+    /// A stressor that moved 4000 bytes in a second of the wall and so much CPU time.
+    fn moved(stressor: &str, cpu_ms: i64) -> StressUsed {
+        let text = format!("{stressor}:cpu1");
+        let condition = Condition::parse(&text).unwrap();
+        let load = condition.load("b", &Ceilings::default(), SETTLE).unwrap();
+        StressUsed {
+            order: load.stressors[0].clone(),
+            unit: WorkUnit::Bytes,
+            working_set: None,
+            huge_pages: None,
+            notes: Vec::new(),
+            ready: None,
+            started: None,
+            stopped: None,
+            failure: None,
+            exit: None,
+            tool: None,
+            threads: vec![StressThread {
+                cpu: 1,
+                tid: 7,
+                cpus_at_start: Some(vec![1]),
+                cpus_at_end: None,
+                window: Some(StressWindow {
+                    start: Nanos(0),
+                    end: Nanos(1_000 * MS),
+                    work: 4_000,
+                    cpu_time: Nanos(cpu_ms * MS),
+                    worked: None,
+                    run_delay: Some(Nanos(0)),
+                }),
+            }],
+        }
+    }
+
+    /// What is made of one repeat with such records.
+    fn judged(records: Vec<Wire>) -> Result<f64, String> {
+        let (_dir, mut store) = sample::new_store();
+        store.begin_run(&sample::new_run("r1", 1)).unwrap();
+        let view = testing::measure(&mut store, &sample::case(), &[20 * MS; 40], &records);
+        let repeat = view.counting().next().unwrap();
+        rate(repeat)
+    }
+
+    #[test]
+    fn only_repeats_that_nothing_speaks_against_make_a_calibration() {
+        let of = |used: StressUsed| judged(vec![Wire::Stress(Box::new(used))]);
+        assert_eq!(of(moved("mem_read", 1_000)), Ok(4_000.0));
+        // Half of its CPU was somebody else's, and its own half says what it can.
+        assert_eq!(of(moved("mem_read", 500)), Ok(8_000.0));
+        // A disk is waited for.
+        assert_eq!(of(moved("io", 50)), Ok(4_000.0));
+        let mut elsewhere = moved("mem_read", 1_000);
+        elsewhere.threads[0].cpus_at_end = Some(vec![0, 1]);
+        assert!(of(elsewhere).unwrap_err().contains("not on its CPU"));
+        let mut failed = moved("mem_read", 1_000);
+        failed.failure = Some(Failure::new(FailureCode::StressorFailed, "it fell over"));
+        assert!(of(failed).unwrap_err().contains("it fell over"));
+        let mut unseen = moved("mem_read", 1_000);
+        unseen.threads[0].window = None;
+        assert!(of(unseen).unwrap_err().contains("not seen"));
+        assert!(judged(Vec::new()).unwrap_err().contains("no record"));
+        // Within the window, which lasts from 100 ms to 900 ms.
+        let moves = |to: i64| {
+            let cells = [(200, Some(1_800_000_000)), (600, Some(to))];
+            let mut records = vec![Wire::Stress(Box::new(moved("mem_read", 1_000)))];
+            records.extend(sample::watched(77, "cpu.policy0.freq", "hz", &cells));
+            judged(records)
+        };
+        assert_eq!(moves(1_800_000_000), Ok(4_000.0));
+        let why = moves(1_700_000_000).unwrap_err();
+        assert!(why.contains("cpu.policy0.freq moved by 5.6 %"), "{why}");
+    }
+
+    #[test]
+    fn too_few_repeats_say_what_was_against_each() {
+        let of = Calibrated {
+            board: "b".into(),
+            stressor: "mem_read".into(),
+            cpus: "1".into(),
+            working_set: None,
+        };
+        let against = ["repeat 0: hot".to_owned(), "repeat 2: hotter".to_owned()];
+        let error = too_few(&of, 1, &against, "abc");
+        let said = format!("{error:?}");
+        assert!(said.contains("1 repeats of it can be used"), "{said}");
+        assert!(said.contains("repeat 0: hot; repeat 2: hotter"), "{said}");
     }
 }

@@ -213,8 +213,8 @@ mod tests {
         ] {
             assert!(conditions.iter().any(|c| c == there), "{there}");
         }
-        // 12 kinds that work and are not io, less spin, and spin: in three places, and idle.
-        assert_eq!(conditions.len(), 1 + 3 * 12);
+        // 13 kinds that work and are not io, less spin, and spin: in three places, and idle.
+        assert_eq!(conditions.len(), 1 + 3 * 13);
     }
 
     #[test]

@@ -103,6 +103,9 @@ pub struct StressWindowRow {
     pub end_ns: i64,
     pub work: u64,
     pub cpu_time_ns: i64,
+    /// CPU time of its turns of work, where it was told to work a share of the time.
+    #[serde(default)]
+    pub worked_ns: Option<i64>,
     pub run_delay_ns: Option<i64>,
 }
 
@@ -163,6 +166,7 @@ impl From<StressWindow> for StressWindowRow {
             end_ns: window.end.0,
             work: window.work,
             cpu_time_ns: window.cpu_time.0,
+            worked_ns: window.worked.map(|worked| worked.0),
             run_delay_ns: window.run_delay.map(|delay| delay.0),
         }
     }
