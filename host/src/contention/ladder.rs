@@ -5,7 +5,9 @@ use serde::Serialize;
 
 use super::knee::Fit;
 use super::levels::observed_at;
-use super::report::{Measured, Point};
+use super::measured::Measured;
+use super::report::Point;
+use super::rounds::Observed;
 use crate::plan::condition::Condition;
 
 /// The levels of one option of one model, all else alike.
@@ -88,8 +90,9 @@ pub(super) fn ladders(
 fn ladder(group: &mut [(Set, &Measured<'_>, &Point)], idle: &Measured<'_>) -> Ladder {
     group.sort_by(|a, b| a.0.value.total_cmp(&b.0.value));
     let valid = || group.iter().filter(|(_, _, point)| point.valid);
-    let observed: Vec<(f64, f64)> = valid()
-        .flat_map(|(set, measured, _)| observed_at(measured, idle, &|_| Some(set.value)))
+    let observed: Vec<Observed> = valid()
+        .enumerate()
+        .flat_map(|(at, (set, measured, _))| observed_at(measured, at, idle, &|_| Some(set.value)))
         .collect();
     let level = |(set, _, point): &(Set, &Measured<'_>, &Point)| Level {
         value: set.value,

@@ -87,6 +87,24 @@ pub(super) fn throttled(repeat: &RepeatView) -> Vec<Hit> {
     told.into_iter().chain(said).chain(trips).collect()
 }
 
+/// Whether any channel that [`throttled`] looks at gave a value.
+pub(super) fn would_tell_throttling(repeat: &RepeatView) -> bool {
+    repeat.telemetry.iter().any(|digest| {
+        let name = digest.channel.name.as_str();
+        let tells = match name.split_once('.') {
+            Some(("cool", device)) => {
+                let device = device.strip_suffix(".state");
+                device.is_some_and(slows_down)
+            }
+            Some(("cpu", rest)) => rest.ends_with("throttles"),
+            Some(("power", rest)) => rest == "firmware_flags" || rest.starts_with("over_current."),
+            _ => name.ends_with(".clock_reasons") || name.contains(".trip_"),
+        };
+        let is_limit = name.ends_with(".freq_max");
+        (tells || is_limit) && (digest.figures.is_some() || digest.latest.is_some())
+    })
+}
+
 /// Bits of `power.firmware_flags` and what each says (Raspberry Pi, `vcgencmd get_throttled`); sixteen
 /// places higher each is kept since boot.
 const FIRMWARE: [(i64, &str); 4] = [
@@ -187,25 +205,27 @@ fn clock_not_as_asked(e: &Evidence<'_>) -> Vec<Hit> {
                 .figure("requested", asked)
                 .figure("observed", got)
         });
-        let slow = policies_of(repeat).into_iter().filter_map(|policy| {
-            let find = |what: &str| {
-                let name = format!("cpu.policy{policy}.{what}");
-                repeat.telemetry.iter().find(|d| d.channel.name == name)
-            };
-            let (freq, limit) = (find("freq")?, find("freq_max")?);
-            let (lowest, limit) = (freq.figures?.min, limit.figures?.max);
-            ((lowest as f64) < limit as f64 * (1.0 - RAMP)).then(|| {
-                let shown = |hz: i64| value("hz", hz as f64);
-                let text = format!(
-                    "the clock of policy {policy} fell to {}, it was to be held at {}",
-                    shown(lowest),
-                    shown(limit)
-                );
-                hit(repeat, freq, text)
-                    .figure("lowest_hz", lowest)
-                    .figure("limit_hz", limit)
-            })
-        });
+        let slow = policies_of(repeat, measured_cpus(repeat))
+            .into_iter()
+            .filter_map(|policy| {
+                let find = |what: &str| {
+                    let name = format!("cpu.policy{policy}.{what}");
+                    repeat.telemetry.iter().find(|d| d.channel.name == name)
+                };
+                let (freq, limit) = (find("freq")?, find("freq_max")?);
+                let (lowest, limit) = (freq.figures?.min, limit.figures?.max);
+                ((lowest as f64) < limit as f64 * (1.0 - RAMP)).then(|| {
+                    let shown = |hz: i64| value("hz", hz as f64);
+                    let text = format!(
+                        "the clock of policy {policy} fell to {}, it was to be held at {}",
+                        shown(lowest),
+                        shown(limit)
+                    );
+                    hit(repeat, freq, text)
+                        .figure("lowest_hz", lowest)
+                        .figure("limit_hz", limit)
+                })
+            });
         let none = repeat
             .row
             .events
@@ -234,7 +254,7 @@ fn cool_down_failed(e: &Evidence<'_>) -> Vec<Hit> {
 
 fn clock_ramp(e: &Evidence<'_>) -> Vec<Hit> {
     let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
-        let policies = policies_of(repeat);
+        let policies = policies_of(repeat, measured_cpus(repeat));
         let moved = repeat.telemetry.iter().filter_map(|digest| {
             let name = &digest.channel.name;
             let clock = name.strip_suffix(".freq")?;
@@ -257,16 +277,16 @@ fn clock_ramp(e: &Evidence<'_>) -> Vec<Hit> {
     e.counting().flat_map(of_repeat).collect()
 }
 
-/// Clock policies of the measured CPUs: a policy goes by the first of its CPUs, and has those up to the
+/// Clock policies of some CPUs: a policy goes by the first of its CPUs, and has those up to the
 /// next policy's.
-fn policies_of(repeat: &RepeatView) -> Vec<u16> {
+pub(crate) fn policies_of(repeat: &RepeatView, cpus: impl IntoIterator<Item = u16>) -> Vec<u16> {
     let number = |digest: &Digest| {
         let name = digest.channel.name.strip_prefix("cpu.policy")?;
         name.strip_suffix(".freq")?.parse::<u16>().ok()
     };
     let all: Vec<u16> = repeat.telemetry.iter().filter_map(number).collect();
     let of_cpu = |cpu: u16| all.iter().copied().filter(|first| *first <= cpu).max();
-    let mut policies: Vec<u16> = measured_cpus(repeat).filter_map(of_cpu).collect();
+    let mut policies: Vec<u16> = cpus.into_iter().filter_map(of_cpu).collect();
     policies.sort_unstable();
     policies.dedup();
     policies

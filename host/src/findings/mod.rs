@@ -26,7 +26,8 @@ use serde_json::{Map, Value};
 use crate::summary::CaseSummary;
 use crate::view::{CaseView, RepeatView};
 
-pub(crate) use environment::throttling;
+pub(crate) use clocks::policies_of;
+pub(crate) use environment::{throttling, would_tell_throttling};
 pub(crate) use load::foreign_share;
 pub use page::page;
 pub use window::CORRELATED;
