@@ -18,19 +18,17 @@ use serde_json::Value;
 
 /// The shortest rules that still measure, a working set that is soon touched, and no shame for a busy
 /// machine.
-const SHORT: [&str; 9] = [
-    "--working-set",
-    "8MiB",
-    "--warmup",
-    "2",
-    "--duration",
-    "200ms",
-    "--settle",
-    "100ms",
-    "--force",
-];
+const SHORT: [&str; 5] = ["--warmup", "2", "--duration", "200ms", "--force"];
+
+/// What only a load of stressors has a use for.
+const OF_STRESSORS: [&str; 4] = ["--working-set", "8MiB", "--settle", "100ms"];
 
 fn stress(sandbox: &Sandbox, words: &[&str]) -> Output {
+    let words: Vec<&str> = OF_STRESSORS.iter().chain(words).copied().collect();
+    stress_as_said(sandbox, &words)
+}
+
+fn stress_as_said(sandbox: &Sandbox, words: &[&str]) -> Output {
     if !sandbox.work().join("small.onnx").exists() {
         small_model(sandbox);
     }
@@ -89,9 +87,18 @@ fn a_ladder_is_calibrated_measured_in_rounds_and_read_as_a_curve() {
         points[1]["slowdown"]["device_p50_ms"]["ratio"].is_number(),
         "fake tells device time"
     );
-    assert_eq!(
-        number(&document["experiments"][0]["recovery"]["repeats"]),
-        3.0
+    let experiment = &document["experiments"][0];
+    assert_eq!(number(&experiment["recovery"]["repeats"]), 3.0);
+    // Two rounds, and a look at the idle board behind eight repeats.
+    assert_eq!(number(&experiment["baseline"]["repeats"]), 3.0);
+    assert!(
+        points[2]["achieved_of_calibrated"].is_number(),
+        "{:#}",
+        points[2]
+    );
+    assert!(
+        points[0]["achieved_of_calibrated"].is_null(),
+        "spin was not calibrated"
     );
 
     // Calibrated once, and by a run of its own.
@@ -271,9 +278,14 @@ fn the_real_stressapptest_runs_where_it_was_told_and_keeps_its_own_count() {
 #[test]
 fn gaps_are_cases_and_their_cost_is_told() {
     let sandbox = Sandbox::new();
-    let document = stress(&sandbox, &["--gap", "0,5ms", "--repeat", "2", "--json"]).json();
+    let words = ["--gap", "0,5ms", "--repeat", "2", "--json"];
+    let document = stress_as_said(&sandbox, &words).json();
     assert_matches_schema(&document, "contention");
     let gaps = &document["gaps"][0]["points"];
+    assert_eq!(number(&gaps[0]["repeats"]), 2.0);
+    assert!(gaps[0]["valid"].is_boolean() && gaps[0]["marks"].is_array());
+    let recovery = &document["gaps"][0]["recovery"];
+    assert_eq!(number(&recovery["repeats"]), 3.0);
     assert_eq!(number(&gaps[0]["gap_ms"]), 5.0);
     assert!(gaps[0]["slowdown"]["latency_p50_ms"]["ratio"].is_number());
     // Trials of the case with gaps are that far apart.
@@ -291,8 +303,44 @@ fn what_makes_no_experiment_says_why() {
         (&["--stress-cpus", "999"], "CPU 999"),
         (&["--slo", "rate=30"], "latency_p50_ms"),
         (&["--gap", "10s"], "5 s at most"),
+        // What would be ignored is refused.
+        (&["--levels=-10,50"], "from 0 to 100"),
+        (&["--levels", "NaN"], "from 0 to 100"),
+        (&["--worst", "--levels", "50"], "cannot be used with"),
+        (&["--worst", "--throttle", "sleep"], "cannot be used with"),
+        (
+            &["--gap", "5ms", "--stress-cpus", "0"],
+            "cannot be used with",
+        ),
+        (&["--gap", "5ms", "--settle", "1s"], "cannot be used with"),
+        (
+            &["--gap", "5ms", "--working-set", "8MiB"],
+            "cannot be used with",
+        ),
+        (&["--gap", "5ms", "--recalibrate"], "cannot be used with"),
+        (
+            &["--gap", "5ms", "--throttle", "sleep"],
+            "cannot be used with",
+        ),
+        (&["--gap", "5ms", "--levels", "50"], "cannot be used with"),
+        (
+            &["--condition", "spin:cpu0", "--levels", "50"],
+            "--levels says nothing",
+        ),
+        (
+            &["--condition", "spin:cpu0", "--throttle", "spin"],
+            "--throttle says nothing",
+        ),
+        (
+            &["--condition", "spin:cpu0", "--working-set", "8MiB"],
+            "--working-set says nothing",
+        ),
+        (
+            &["--condition", "spin:cpu0", "--stress-cpus", "0"],
+            "--stress-cpus says nothing",
+        ),
     ] {
-        let output = stress(&sandbox, words);
+        let output = stress_as_said(&sandbox, words);
         assert_eq!(output.code, 2, "{words:?}");
         assert!(output.stderr.contains(says), "{words:?}: {}", output.stderr);
     }

@@ -36,8 +36,8 @@ pub struct Achieved {
     pub cpu_share: Option<f64>,
     /// Time ready to run but not running, as a share of the window, the most of its threads.
     pub run_delay_share: Option<f64>,
-    /// Every thread was where it was told to be, at its start and at its end.
-    pub placed: bool,
+    /// Every thread was where it was told to be, at its start and at its end; none where that was not read.
+    pub placed: Option<bool>,
     /// Why it did not do what it was told to the end.
     pub failure: Option<String>,
     /// Of a tool that counts for itself: what it says it did, in its own currency.
@@ -98,12 +98,6 @@ impl Achieved {
                 .collect::<Option<Vec<f64>>>()
         };
         let delay = |w: &StressWindowRow| Some(w.run_delay_ns? as f64 / 1e9);
-        let in_place = |cpu: u16, seen: &Option<Vec<u16>>| match seen {
-            None => true,
-            // A tool places its own workers, on the CPUs of all of them.
-            Some(seen) if row.unit == UnitRow::Own => *seen == row.cpus,
-            Some(seen) => *seen == [cpu],
-        };
         let waits = kind_of(&row.stressor).is_some_and(Kind::waits);
         let is_by_wall = waits || row.throttle == ThrottleRow::Sleep;
         Self {
@@ -131,10 +125,7 @@ impl Achieved {
             is_by_wall,
             cpu_share: shares(&|w| Some(cpu(w))).and_then(|all| all.into_iter().reduce(f64::min)),
             run_delay_share: shares(&delay).and_then(|all| all.into_iter().reduce(f64::max)),
-            placed: row
-                .threads
-                .iter()
-                .all(|t| in_place(t.cpu, &t.cpus_at_start) && in_place(t.cpu, &t.cpus_at_end)),
+            placed: placed(row),
             failure: row.failure.as_ref().map(|failure| failure.detail.clone()),
             own_count: (row.unit == UnitRow::Own).then(|| {
                 let figures = row.tool.iter().flat_map(|tool| &tool.figures);
@@ -188,6 +179,24 @@ impl Achieved {
                 .or(lack),
             false => lack,
         }
+    }
+}
+
+/// One thread that was elsewhere decides, however little is known of the others.
+fn placed(row: &StressRow) -> Option<bool> {
+    let in_place = |cpu: u16, seen: &[u16]| match row.unit {
+        // A tool places its own workers, on the CPUs of all of them.
+        UnitRow::Own => seen == row.cpus,
+        _ => seen == [cpu],
+    };
+    let read = row.threads.iter().flat_map(|thread| {
+        let both = [&thread.cpus_at_start, &thread.cpus_at_end];
+        both.map(|seen| Some(in_place(thread.cpu, seen.as_ref()?)))
+    });
+    let read: Vec<Option<bool>> = read.collect();
+    match read.contains(&Some(false)) {
+        true => Some(false),
+        false => (!read.is_empty() && !read.contains(&None)).then_some(true),
     }
 }
 
@@ -248,7 +257,7 @@ pub(crate) mod tests {
                 cpu: 1,
                 tid: 7,
                 cpus_at_start: Some(vec![1]),
-                cpus_at_end: None,
+                cpus_at_end: Some(vec![1]),
                 window: Some(StressWindowRow {
                     start_ns: 1_000_000_000,
                     end_ns: 2_000_000_000,
@@ -269,7 +278,7 @@ pub(crate) mod tests {
         assert_eq!(achieved.error(), Some(0.0));
         assert_eq!(achieved.starvation(), Some(0.75));
         assert_eq!(achieved.run_delay_share, Some(0.75));
-        assert!(achieved.placed);
+        assert_eq!(achieved.placed, Some(true));
     }
 
     #[test]
@@ -380,7 +389,7 @@ pub(crate) mod tests {
         let achieved = Achieved::of(&both);
         assert_eq!(achieved.per_wall_second, Some(6_000.0));
         assert_eq!((achieved.target_per_second, achieved.error()), (None, None));
-        assert!(!achieved.placed, "the second was seen on CPU 1");
+        assert_eq!(achieved.placed, Some(false), "the second was seen on CPU 1");
         both.threads[1].window = None;
         assert_eq!(Achieved::of(&both).per_wall_second, None);
         assert_eq!(bytes_per_second(&[both.clone()]), None);
@@ -391,6 +400,24 @@ pub(crate) mod tests {
             row("chase", EffortRow::Full, 64, 900),
         ];
         assert_eq!(bytes_per_second(&mixed), Some(64.0));
+    }
+
+    #[test]
+    fn a_place_that_was_not_read_is_unknown_and_one_elsewhere_is_known() {
+        let placed = |start: Option<Vec<u16>>, end: Option<Vec<u16>>| {
+            let mut row = row("mem_read", EffortRow::Full, 1, 1_000);
+            row.threads[0].cpus_at_start = start;
+            row.threads[0].cpus_at_end = end;
+            Achieved::of(&row).placed
+        };
+        let (here, there) = (Some(vec![1]), Some(vec![0, 1]));
+        assert_eq!(placed(here.clone(), here.clone()), Some(true));
+        assert_eq!(placed(here.clone(), None), None);
+        assert_eq!(placed(None, None), None);
+        assert_eq!(placed(None, there), Some(false));
+        let mut none = row("mem_read", EffortRow::Full, 1, 1_000);
+        none.threads.clear();
+        assert_eq!(Achieved::of(&none).placed, None, "nothing is not all");
     }
 
     #[test]

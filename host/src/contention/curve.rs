@@ -19,6 +19,8 @@ pub struct Ratio {
     /// None with fewer than two rounds.
     pub ci95: Option<(f64, f64)>,
     pub rounds: usize,
+    /// False where it is one of percentiles that rest on too few trials on either side.
+    pub enough: bool,
 }
 
 /// The loaded figure over the one without, over rounds that have both.
@@ -33,12 +35,14 @@ pub fn slowdown(without: &[OfRound], loaded: &[OfRound]) -> Option<Ratio> {
                 ratio: ratio.point.exp(),
                 ci95: half.map(|half| ((ratio.point - half).exp(), (ratio.point + half).exp())),
                 rounds,
+                enough: true,
             })
         }
         None => Some(Ratio {
             ratio: mean::over_repeats(&b)? / mean::over_repeats(&a)?,
             ci95: None,
             rounds,
+            enough: true,
         }),
     }
     .filter(|ratio| ratio.ratio.is_finite())

@@ -1,6 +1,12 @@
 //! The knee of a curve: two straight lines that meet, fitted by least squares over all places where they
 //! could.
 //!
+//! A level stands where its repeats stand on the mean: how far a counter's figure of one of them lies from
+//! that is noise of the counter, and says nothing of the model. What a whole round was slower than the others
+//! is taken out first. What is left is noise of two kinds, that of repeats within a level and that of levels
+//! about the lines; where the second is the larger (F ratio of lack of fit, Draper and Smith, *Applied
+//! Regression Analysis*, 1998, 2.1), as it is of levels whose traffic is not known well, intervals go by it.
+//!
 //! The place is found on a grid of the distances between the levels that were measured; its interval are
 //! all places whose squared error is not surely larger, by the F ratio for one parameter (Bates and
 //! Watts, *Nonlinear Regression Analysis*, 1988, 6.1.2). A knee is claimed only when two lines are surely
@@ -10,6 +16,7 @@
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
+use super::rounds::{Observed, Settled};
 use crate::stats::interval::student_t;
 
 /// Places tried between the first level and the last.
@@ -17,6 +24,9 @@ const GRID: usize = 400;
 
 /// Certainty of intervals, and of there being a knee at all.
 const LEVEL: f64 = 0.95;
+
+/// From this certainty on levels are taken to scatter by more than their repeats do.
+const LACK_OF_FIT: f64 = 0.75;
 
 /// A slope with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -50,28 +60,20 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Fits points of at least three different places; `None` with fewer, or fewer than six in all.
-    pub fn of(points: &[(f64, f64)]) -> Option<Self> {
-        let mut places: Vec<f64> = points.iter().map(|point| point.0).collect();
-        places.sort_by(f64::total_cmp);
+    /// Fits repeats of at least three levels at different places; `None` with fewer, or fewer than six in all.
+    pub fn of(observed: &[Observed]) -> Option<Self> {
+        let settled = Settled::of(observed)?;
+        let (points, places) = (&settled.points, settled.places());
         let (first, last) = (*places.first()?, *places.last()?);
-        // Levels of the same target differ a little in what was achieved.
-        let apart = (last - first) / 50.0;
-        let mut levels: Vec<f64> = Vec::new();
-        for place in places {
-            if levels.last().is_none_or(|level| place - level > apart) {
-                levels.push(place);
-            }
-        }
-        if points.len() < 6 || levels.len() < 3 || last <= first {
+        if points.len() < 6 || places.len() < 3 || last <= first {
             return None;
         }
         let line = Line::of(points)?;
         Some(Self {
-            slope: line.slope(points.len()),
+            slope: line.slope(&Noise::of(&settled, line.error, 2)?),
             height_at_zero: line.height,
-            knee: (levels.len() >= 4)
-                .then(|| knee(points, &levels, line.error))
+            knee: (places.len() >= 4)
+                .then(|| knee(&settled, &places, line.error))
                 .flatten(),
             points: points.len(),
         })
@@ -93,28 +95,61 @@ impl Fit {
     }
 }
 
+/// What is left about a curve: variance of one point, and its degrees of freedom.
+struct Noise {
+    variance: f64,
+    degrees: f64,
+}
+
+impl Noise {
+    /// Of a curve with so many parameters and this squared error.
+    fn of(settled: &Settled, error: f64, parameters: usize) -> Option<Self> {
+        let within = settled.degrees;
+        let between = settled.levels.saturating_sub(parameters);
+        if within + between < 1 {
+            return None;
+        }
+        let all = Self {
+            variance: error / (within + between) as f64,
+            degrees: (within + between) as f64,
+        };
+        if within < 1 || between < 1 {
+            return Some(all);
+        }
+        let (within, between) = (within as f64, between as f64);
+        let of_levels = Self {
+            variance: (error - settled.error).max(0.0) / between,
+            degrees: between,
+        };
+        let law = FisherSnedecor::new(between, within).ok()?;
+        let limit = law.inverse_cdf(LACK_OF_FIT) * settled.error / within;
+        Some(match of_levels.variance > limit {
+            true => of_levels,
+            false => all,
+        })
+    }
+
+    /// The F ratio that so many parameters are surely worth more than.
+    fn limit(&self, parameters: f64) -> Option<f64> {
+        let law = FisherSnedecor::new(parameters, self.degrees).ok()?;
+        Some(law.inverse_cdf(LEVEL) * self.variance)
+    }
+}
+
 /// Two lines, each with a level or more on either side of the knee.
-fn knee(points: &[(f64, f64)], levels: &[f64], error_of_one: f64) -> Option<Knee> {
-    let (from, to) = (levels[1], levels[levels.len() - 2]);
+fn knee(settled: &Settled, places: &[f64], error_of_one: f64) -> Option<Knee> {
+    let (from, to) = (places[1], places[places.len() - 2]);
     let place = |step: usize| from + (to - from) * step as f64 / GRID as f64;
     let bends: Vec<Bend> = (0..=GRID)
-        .filter_map(|step| Bend::of(points, place(step)))
+        .filter_map(|step| Bend::of(&settled.points, place(step)))
         .collect();
     let best = bends.iter().min_by(|a, b| a.error.total_cmp(&b.error))?;
-    let rest = points.len() as f64 - 4.0;
+    let noise = Noise::of(settled, best.error, 4)?;
     let [_, before, after] = best.coefficients;
-    if rest < 1.0 || after <= before {
+    if after <= before || (error_of_one - best.error) / 2.0 <= noise.limit(2.0)? {
         return None;
     }
-    let f = |parameters: f64| {
-        let law = FisherSnedecor::new(parameters, rest).ok()?;
-        Some(law.inverse_cdf(LEVEL))
-    };
-    let noise = best.error / rest;
-    if (error_of_one - best.error) / 2.0 <= f(2.0)? * noise {
-        return None;
-    }
-    let limit = best.error + f(1.0)? * noise;
+    let limit = best.error + noise.limit(1.0)?;
     let inside = || {
         bends
             .iter()
@@ -130,8 +165,8 @@ fn knee(points: &[(f64, f64)], levels: &[f64], error_of_one: f64) -> Option<Knee
             (low > from + step / 2.0).then_some(low),
             (high < to - step / 2.0).then_some(high),
         ),
-        before: best.slope(1, rest),
-        after: best.slope(2, rest),
+        before: best.slope(1, &noise),
+        after: best.slope(2, &noise),
         height: best.coefficients[0],
     })
 }
@@ -169,10 +204,9 @@ impl Line {
         })
     }
 
-    fn slope(&self, points: usize) -> Slope {
-        let rest = points as f64 - 2.0;
-        let deviation = (self.error / rest / self.spread).sqrt();
-        let half = student_t(rest, LEVEL).map(|t| t * deviation);
+    fn slope(&self, noise: &Noise) -> Slope {
+        let deviation = (noise.variance / self.spread).sqrt();
+        let half = student_t(noise.degrees, LEVEL).map(|t| t * deviation);
         Slope {
             value: self.slope,
             ci95: half.map(|half| (self.slope - half, self.slope + half)),
@@ -216,10 +250,10 @@ impl Bend {
     }
 
     /// The slope before (1) or after (2), its interval for a knee at this very place.
-    fn slope(&self, which: usize, rest: f64) -> Slope {
+    fn slope(&self, which: usize, noise: &Noise) -> Slope {
         let value = self.coefficients[which];
-        let deviation = (self.error / rest * self.inverse[which][which]).sqrt();
-        let half = student_t(rest, LEVEL).map(|t| t * deviation);
+        let deviation = (noise.variance * self.inverse[which][which]).sqrt();
+        let half = student_t(noise.degrees, LEVEL).map(|t| t * deviation);
         Slope {
             value,
             ci95: half.map(|half| (value - half, value + half)),
@@ -260,17 +294,88 @@ mod tests {
 
     const LEVELS: [f64; 8] = [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0];
 
-    /// Five repeats a level of a curve with this noise.
-    fn simulated(curve: impl Fn(f64) -> f64, noise: f64, seed: u64) -> Vec<(f64, f64)> {
+    /// How figures scatter: latencies, the counter of the traffic, and whole rounds.
+    #[derive(Clone, Copy, Default)]
+    struct Scatter {
+        y: f64,
+        x: f64,
+        round: f64,
+    }
+
+    /// Five rounds of every level of a curve.
+    fn scattered(curve: impl Fn(f64) -> f64, by: Scatter, seed: u64) -> Vec<Observed> {
         let mut random = Random::seeded(seed);
+        let rounds: Vec<f64> = (0..5).map(|_| (by.round * random.normal()).exp()).collect();
         let mut points = Vec::new();
-        for level in LEVELS {
-            for _ in 0..5 {
-                let x = level * (1.0 + 0.005 * random.normal());
-                points.push((x, curve(level) + noise * random.normal()));
+        for (level, place) in LEVELS.iter().enumerate() {
+            for (round, slower) in (0..).zip(&rounds) {
+                points.push(Observed {
+                    level,
+                    round,
+                    x: place * (1.0 + by.x * random.normal()),
+                    y: curve(*place) * slower + by.y * random.normal(),
+                });
             }
         }
         points
+    }
+
+    fn simulated(curve: impl Fn(f64) -> f64, noise: f64, seed: u64) -> Vec<Observed> {
+        let by = Scatter {
+            y: noise,
+            x: 0.005,
+            round: 0.0,
+        };
+        scattered(curve, by, seed)
+    }
+
+    /// In how many of 200 experiments the interval of the one slope holds the true one.
+    fn covered(curve: impl Fn(f64) -> f64 + Copy, slope: f64, by: Scatter) -> usize {
+        let holds = |seed: &u64| {
+            let fit = Fit::of(&scattered(curve, by, *seed)).unwrap();
+            let (low, high) = fit.slope.ci95.unwrap();
+            low <= slope && slope <= high
+        };
+        (0..200).filter(holds).count()
+    }
+
+    #[test]
+    fn a_counter_that_scatters_makes_levels_of_its_conditions_and_no_more() {
+        let steep = |x: f64| 1.0 + 0.05 * x;
+        for x in [0.05, 0.1] {
+            let by = Scatter {
+                y: 0.01,
+                x,
+                round: 0.0,
+            };
+            let fits: Vec<Fit> = (0..200)
+                .map(|seed| Fit::of(&scattered(steep, by, seed)).unwrap())
+                .collect();
+            let claims = fits.iter().filter(|fit| fit.knee.is_some()).count();
+            assert!(claims <= 30, "{claims} knees of a straight line");
+            let covers = covered(steep, 0.05, by);
+            assert!((172..=200).contains(&covers), "{covers} of 200 at {x}");
+        }
+    }
+
+    #[test]
+    fn rounds_that_are_slow_as_a_whole_are_no_noise_of_the_slope() {
+        // The idle board is among the levels, with all its noise: nothing is pinned.
+        let line = |x: f64| 1.0 + 0.01 * x;
+        let by = Scatter {
+            y: 0.01,
+            x: 0.005,
+            round: 0.05,
+        };
+        let covers = covered(line, 0.01, by);
+        assert!((172..=200).contains(&covers), "{covers} of 200");
+        let width = |by: Scatter| {
+            let fit = Fit::of(&scattered(line, by, 3)).unwrap();
+            let (low, high) = fit.slope.ci95.unwrap();
+            high - low
+        };
+        let calm = width(Scatter { round: 0.0, ..by });
+        assert!(width(by) < 1.5 * calm, "{} {calm}", width(by));
     }
 
     fn bent(x: f64) -> f64 {
@@ -324,7 +429,7 @@ mod tests {
             low <= 0.01 && 0.01 <= high
         });
         let covers = covers.count();
-        assert!((180..=198).contains(&covers), "{covers} of 200");
+        assert!((180..=200).contains(&covers), "{covers} of 200");
     }
 
     #[test]
@@ -340,12 +445,20 @@ mod tests {
     #[test]
     fn too_little_is_no_fit() {
         assert!(Fit::of(&[]).is_none());
-        let two_levels: Vec<(f64, f64)> = (0..10).map(|i| (f64::from(i % 2), 1.0)).collect();
-        assert!(Fit::of(&two_levels).is_none());
-        let three: Vec<(f64, f64)> = (0..9)
-            .map(|i| (f64::from(i % 3), f64::from(i % 3)))
-            .collect();
-        let fit = Fit::of(&three).unwrap();
+        let levels = |levels: u32, height: fn(f64) -> f64| -> Vec<Observed> {
+            let one = |i: u32| {
+                let x = f64::from(i % levels);
+                Observed {
+                    level: (i % levels) as usize,
+                    round: i / levels,
+                    x,
+                    y: height(x),
+                }
+            };
+            (0..levels * 3).map(one).collect()
+        };
+        assert!(Fit::of(&levels(2, |_| 1.0)).is_none());
+        let fit = Fit::of(&levels(3, |x| 1.0 + x)).unwrap();
         assert!((fit.slope.value - 1.0).abs() < 1e-12 && fit.knee.is_none());
     }
 }

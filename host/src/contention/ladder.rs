@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::achieved::Achieved;
 use super::knee::Fit;
 use super::levels::observed_at;
-use super::report::{Measured, Point, only_term};
+use super::measured::Measured;
+use super::report::{Point, only_term};
+use super::rounds::Observed;
 use crate::plan::condition::{Condition, Level as Asked, Term};
 use crate::stats::mean;
 use crate::view::RepeatView;
@@ -152,7 +154,7 @@ fn over_levels(loaded: &[&Measured<'_>], idle: &Measured<'_>, points: &[Point]) 
                 valid: point.valid,
             });
             if point.valid {
-                observed.extend(observed_at(other, idle, &reached));
+                observed.extend(observed_at(other, levels.len(), idle, &reached));
             }
         }
         levels.sort_by(|a, b| a.value.total_cmp(&b.value));
@@ -201,8 +203,9 @@ fn over_options(loaded: &[&Measured<'_>], idle: &Measured<'_>, points: &[Point])
 fn ladder(group: &mut [(Set, &Measured<'_>, &Point)], idle: &Measured<'_>) -> Ladder {
     group.sort_by(|a, b| a.0.value.total_cmp(&b.0.value));
     let valid = || group.iter().filter(|(_, _, point)| point.valid);
-    let observed: Vec<(f64, f64)> = valid()
-        .flat_map(|(set, measured, _)| observed_at(measured, idle, &|_| Some(set.value)))
+    let observed: Vec<Observed> = valid()
+        .enumerate()
+        .flat_map(|(at, (set, measured, _))| observed_at(measured, at, idle, &|_| Some(set.value)))
         .collect();
     let level = |(set, _, point): &(Set, &Measured<'_>, &Point)| Level {
         value: set.value,
@@ -320,8 +323,8 @@ mod tests {
             threads: vec![StressThread {
                 cpu: 1,
                 tid: 7,
-                cpus_at_start: None,
-                cpus_at_end: None,
+                cpus_at_start: Some(vec![1]),
+                cpus_at_end: Some(vec![1]),
                 window: Some(window),
             }],
         };

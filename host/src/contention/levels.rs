@@ -2,15 +2,14 @@
 
 use serde::Serialize;
 
-use super::axis::XAxis;
-use super::curve::{OfRound, pairs};
 use super::knee::{Fit, Slope};
 use super::ladder::has_own_axis;
-use super::report::{
-    Ask, Figure, METRICS, Measured, Point, figures, is_control, is_spin, only_term,
-};
+use super::measured::{Measured, figures};
+use super::report::{Figure, Frame, METRICS, Point, is_control, is_spin, only_term};
+use super::rounds::Observed;
 use crate::compare::metric;
 use crate::plan::condition::Level;
+use crate::stats::mean;
 use crate::view::RepeatView;
 
 /// The levels of one stressor.
@@ -39,16 +38,13 @@ pub struct Slo {
     pub broken_from_gbps: Option<f64>,
     /// Where the line between the levels crosses it.
     pub crossing_gbps: Option<f64>,
+    /// Of the level that has the fewest, that its trials are too few for this percentile: such a level keeps
+    /// nothing surely.
+    pub too_few_trials: Option<String>,
 }
 
 /// One curve for each stressor that has several levels on the same CPUs.
-pub(super) fn curves(
-    loaded: &[&Measured<'_>],
-    idle: &Measured<'_>,
-    points: &[Point],
-    x: XAxis,
-    ask: &Ask,
-) -> Vec<Curve> {
+pub(super) fn curves(loaded: &[&Measured<'_>], points: &[Point], of: &Frame<'_>) -> Vec<Curve> {
     let mut names: Vec<String> = Vec::new();
     let of_name = |measured: &Measured<'_>| match only_term(&measured.condition) {
         // What moves nothing through memory has an axis of its own.
@@ -75,7 +71,7 @@ pub(super) fn curves(
             all.find(|(m, _)| is_control(m, first))
                 .map(|(m, p)| (*m, p))
         });
-        Curve::of(name, &of_curve, control, idle, x, ask)
+        Curve::of(name, &of_curve, control, of)
     };
     names.into_iter().map(curve).collect()
 }
@@ -85,19 +81,19 @@ impl Curve {
         stressor: String,
         levels: &[(&Measured<'_>, &Point)],
         control: Option<(&Measured<'_>, &Point)>,
-        idle: &Measured<'_>,
-        x: XAxis,
-        ask: &Ask,
+        of: &Frame<'_>,
     ) -> Self {
+        let idle = of.idle;
+        let gbps = |repeat: &RepeatView| Some(of.x.of(repeat)? / 1e9);
         // Where the CPUs are busy and the memory is not, else the idle board.
-        let mut observed = match control {
-            Some((spin, point)) if point.valid => observations(spin, idle, x),
-            _ => observations(idle, idle, x),
-        };
+        let control = control.filter(|(_, point)| point.valid);
+        let base = control.map_or(idle, |(spin, _)| spin);
         let valid = || levels.iter().filter(|(_, point)| point.valid);
-        for (measured, _) in valid() {
-            observed.extend(observations(measured, idle, x));
-        }
+        let all = std::iter::once(base).chain(valid().map(|(measured, _)| *measured));
+        let observed = all.enumerate();
+        let observed: Vec<Observed> = observed
+            .flat_map(|(level, measured)| observed_at(measured, level, idle, &gbps))
+            .collect();
         let fit = Fit::of(&observed).filter(|_| valid().count() >= 2);
         let p50 = figures(idle).get(METRICS[0]).map(|figure| figure.ms);
         let sensitivity = fit.zip(p50).map(|(fit, ms)| {
@@ -107,9 +103,8 @@ impl Curve {
                 ci95: slope.ci95.map(|(low, high)| (low * ms, high * ms)),
             }
         });
-        let base = Point::of(idle, idle, &[], &[], x);
-        let control = control.map(|(_, point)| point).filter(|point| point.valid);
-        let mut steps: Vec<&Point> = vec![control.unwrap_or(&base)];
+        let base = Point::of(idle, of);
+        let mut steps: Vec<&Point> = vec![control.map_or(&base, |(_, point)| point)];
         steps.extend(valid().map(|(_, point)| *point));
         let mut order: Vec<&Point> = levels.iter().map(|(_, point)| *point).collect();
         let reached = |point: &Point| point.x_bps.unwrap_or(0.0);
@@ -118,7 +113,8 @@ impl Curve {
             stressor,
             fit,
             sensitivity_ms_per_gbps: sensitivity,
-            slo: ask
+            slo: of
+                .ask
                 .slo
                 .as_ref()
                 .and_then(|limit| Slo::of(&limit.metric, limit.ns, &steps)),
@@ -130,29 +126,28 @@ impl Curve {
     }
 }
 
-/// GB/s and slowdown of p50 of every valid repeat.
-fn observations(measured: &Measured<'_>, idle: &Measured<'_>, x: XAxis) -> Vec<(f64, f64)> {
-    observed_at(measured, idle, &|repeat| Some(x.of(repeat)? / 1e9))
-}
-
-/// A place on an axis and the slowdown of p50 of every valid repeat, each against the idle repeat of its
-/// round.
+/// A place on an axis of every valid repeat of a level, and p50 over the mean of the idle board: what a round
+/// had of its own is for the fit to find, of all levels together.
 pub(super) fn observed_at(
     measured: &Measured<'_>,
+    level: usize,
     idle: &Measured<'_>,
     x: &dyn Fn(&RepeatView) -> Option<f64>,
-) -> Vec<(f64, f64)> {
+) -> Vec<Observed> {
     let Ok(p50) = metric::find(METRICS[0]) else {
         return Vec::new();
     };
-    let base = idle.figures(p50);
+    let base: Vec<f64> = idle.figures(p50).iter().map(|of| of.value).collect();
+    let Some(base) = mean::over_repeats(&base) else {
+        return Vec::new();
+    };
     let of_repeat = |repeat: &RepeatView| {
-        let here = OfRound {
+        Some(Observed {
+            level,
             round: repeat.row.key.repeat,
-            value: (p50.of)(repeat)?,
-        };
-        let (without, loaded) = *pairs(&base, &[here]).first()?;
-        Some((x(repeat)?, loaded / without))
+            x: x(repeat)?,
+            y: (p50.of)(repeat)? / base,
+        })
     };
     let valid = measured.valid();
     valid.into_iter().filter_map(of_repeat).collect()
@@ -177,7 +172,9 @@ impl Slo {
         }
         let high = |figure: &Figure| figure.ci95.map_or(f64::INFINITY, |(_, high)| high);
         let low = |figure: &Figure| figure.ci95.map_or(f64::NEG_INFINITY, |(low, _)| low);
-        let kept = known.iter().take_while(|(_, figure)| high(figure) <= limit);
+        let lack = |figure: &Figure| figure.lack(metric);
+        let keeps = |figure: &Figure| high(figure) <= limit && lack(figure).is_none();
+        let kept = known.iter().take_while(|(_, figure)| keeps(figure));
         let broken = known.iter().find(|(_, figure)| low(figure) > limit);
         let crossing = known.windows(2).find_map(|pair| {
             let ((x0, a), (x1, b)) = (pair[0], pair[1]);
@@ -190,8 +187,16 @@ impl Slo {
             kept_up_to_gbps: kept.last().map(|(x, _)| *x),
             broken_from_gbps: broken.map(|(x, _)| *x),
             crossing_gbps: crossing,
+            too_few_trials: fewest(&known).and_then(|figure| lack(&figure)),
         })
     }
+}
+
+/// The figure of the level with the fewest trials.
+fn fewest(known: &[(f64, Figure)]) -> Option<Figure> {
+    let worth = |figure: &Figure| figure.trials.map_or(f64::INFINITY, |of| of.independent);
+    let figures = known.iter().map(|(_, figure)| *figure);
+    figures.min_by(|a, b| worth(a).total_cmp(&worth(b)))
 }
 
 #[cfg(test)]
@@ -199,12 +204,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::testing;
+    use super::super::trials::Worth;
     use super::*;
 
     fn point(gbps: f64, ms: f64, half: f64) -> Point {
         let figure = Figure {
             ms,
             ci95: Some((ms - half, ms + half)),
+            trials: None,
         };
         Point {
             x_bps: Some(gbps * 1e9),
@@ -246,5 +253,20 @@ mod tests {
         let steps: Vec<&Point> = nothing.iter().collect();
         assert_eq!(Slo::of("latency_p99_ms", 15e6, &steps), None);
         assert_eq!(Slo::of("latency_p99_ms", 15e6, &steps[..1]), None);
+    }
+
+    #[test]
+    fn a_level_of_few_trials_keeps_no_limit() {
+        let mut points = [point(0.0, 10.0, 1.0), point(4.0, 12.0, 1.0)];
+        let few = Worth::of([&[10_i64; 100][..]], 0.99);
+        points[1].figures.get_mut("latency_p99_ms").unwrap().trials = few;
+        let steps: Vec<&Point> = points.iter().collect();
+        let slo = Slo::of("latency_p99_ms", 15e6, &steps).unwrap();
+        assert_eq!(
+            (slo.kept_up_to_gbps, slo.broken_from_gbps),
+            (Some(0.0), None)
+        );
+        let why = slo.too_few_trials.as_deref();
+        assert_eq!(why, Some("not enough trials for p99: 100 of 662"));
     }
 }

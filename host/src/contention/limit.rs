@@ -42,6 +42,9 @@ pub struct Asked {
 pub struct Told {
     pub condition: String,
     pub answer: Answer,
+    /// That it rests on fewer trials than the percentile needs: then nothing keeps the limit surely. One that
+    /// is broken stays broken, since a percentile of few trials is small rather than large.
+    pub too_few_trials: Option<String>,
     /// The figure with its 95 % interval over repeats; none where nothing was measured.
     pub figure: Option<Figure>,
 }
@@ -54,7 +57,7 @@ pub enum Answer {
     Kept,
     /// The whole interval is beyond it.
     Broken,
-    /// The limit lies inside the interval, or there is no interval.
+    /// The limit lies inside the interval, or there is no interval, or too few trials to say that it is kept.
     Undecided,
     /// The load was not what the condition says, or the board changed meanwhile.
     Invalid,
@@ -67,9 +70,11 @@ impl Asked {
         let limit_ms = limit.ns / 1e6;
         let told = |point: &Point| {
             let figure = point.figures.get(&limit.metric).copied();
+            let lack = figure.and_then(|figure| figure.lack(&limit.metric));
             Told {
                 condition: point.condition.clone(),
-                answer: Answer::of(figure, point.valid, limit_ms),
+                answer: Answer::of(figure, point.valid, lack.is_none(), limit_ms),
+                too_few_trials: lack,
                 figure,
             }
         };
@@ -82,13 +87,13 @@ impl Asked {
 }
 
 impl Answer {
-    fn of(figure: Option<Figure>, is_valid: bool, limit_ms: f64) -> Self {
+    fn of(figure: Option<Figure>, is_valid: bool, has_enough: bool, limit_ms: f64) -> Self {
         let Some(figure) = figure else {
             return Self::Unmeasured;
         };
         match figure.ci95 {
             _ if !is_valid => Self::Invalid,
-            Some((_, high)) if high <= limit_ms => Self::Kept,
+            Some((_, high)) if high <= limit_ms && has_enough => Self::Kept,
             Some((low, _)) if low > limit_ms => Self::Broken,
             _ => Self::Undecided,
         }
@@ -100,6 +105,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::testing::point;
+    use super::super::trials::Worth;
     use super::*;
 
     const P99: &str = "latency_p99_ms";
@@ -112,7 +118,11 @@ mod tests {
     }
 
     fn measured(condition: &str, ci95: Option<(f64, f64)>, valid: bool) -> Point {
-        let figure = Figure { ms: 10.0, ci95 };
+        let figure = Figure {
+            ms: 10.0,
+            ci95,
+            trials: None,
+        };
         Point {
             valid,
             figures: BTreeMap::from([(P99.to_owned(), figure)]),
@@ -142,6 +152,24 @@ mod tests {
         ];
         assert_eq!(answers, expected);
         assert_eq!(asked.limit_ms, 12.0);
+    }
+
+    #[test]
+    fn a_percentile_of_few_trials_keeps_nothing_and_breaks_what_it_breaks() {
+        let few = |ci95| {
+            let mut point = measured("few", ci95, true);
+            let figure = point.figures.get_mut(P99).unwrap();
+            figure.trials = Worth::of([&[10_i64; 150][..]; 3], 0.99);
+            point
+        };
+        let points = [few(Some((9.0, 11.0))), few(Some((12.5, 13.0)))];
+        let asked = Asked::of(&limit(12e6), &points);
+        let answers: Vec<Answer> = asked.conditions.iter().map(|told| told.answer).collect();
+        assert_eq!(answers, [Answer::Undecided, Answer::Broken]);
+        for told in &asked.conditions {
+            let why = told.too_few_trials.as_deref();
+            assert_eq!(why, Some("not enough trials for p99: 450 of 662"));
+        }
     }
 
     #[test]

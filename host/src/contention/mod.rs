@@ -4,6 +4,7 @@
 
 pub mod achieved;
 pub mod axis;
+pub mod clocks;
 pub mod curve;
 pub mod emc;
 pub mod gap;
@@ -11,11 +12,17 @@ pub mod knee;
 pub mod ladder;
 pub mod levels;
 pub mod limit;
+mod measured;
 pub mod read;
+pub mod recovery;
 pub mod report;
+mod rounds;
 pub mod tenant;
 mod traffic;
+pub mod trials;
 pub mod validity;
+pub mod verdict;
+pub mod worst;
 
 #[cfg(test)]
 pub(crate) mod testing;

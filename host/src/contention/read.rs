@@ -6,7 +6,9 @@ use serde_json::Value;
 use super::curve::OfRound;
 use super::gap::{self, Gaps};
 use super::limit::Limit;
+use super::recovery::Looks;
 use super::report::{self, Ask, Experiment, Read};
+use crate::plan::condition::Ceilings;
 use crate::source::{Source, SourceError};
 use crate::stats::quantile;
 use crate::store::RepeatRow;
@@ -21,6 +23,21 @@ pub struct Found {
     pub gaps: Vec<Gaps>,
 }
 
+impl Found {
+    /// Whether everything that it shows was what it was meant to be, what it is held against first.
+    pub fn is_valid(&self) -> bool {
+        let of_experiment = |experiment: &Experiment| {
+            let mut points = experiment.points.iter();
+            experiment.baseline.valid && points.all(|point| point.valid)
+        };
+        let of_gaps = |gaps: &Gaps| {
+            let mut points = gaps.points.iter();
+            gaps.baseline.valid && points.all(|point| point.valid)
+        };
+        self.experiments.iter().all(of_experiment) && self.gaps.iter().all(of_gaps)
+    }
+}
+
 /// Reads these cases and holds them to a limit: without one to that which the run was started with.
 pub fn read(
     source: &Source,
@@ -29,7 +46,6 @@ pub fn read(
 ) -> Result<Found, SourceError> {
     let run = source.run()?;
     let slo = slo.or_else(|| Limit::from_json(&run.plan["slo"]));
-    let recovery = run.plan["recovery"]["repeats"].as_u64().unwrap_or(0) as usize;
     let mut reads = Vec::new();
     for view in source.views(cases)? {
         let view = view?;
@@ -39,11 +55,15 @@ pub fn read(
         }
         reads.push(Read { view, device });
     }
-    let ask = Ask { slo, recovery };
+    let ask = Ask {
+        slo,
+        recovery: Looks::of_plan(&run.plan),
+        ceilings: Ceilings::from_json(&run.plan["ceilings"]),
+    };
     Ok(Found {
         run: run.id.0,
         experiments: report::experiments(&reads, &ask),
-        gaps: gap::gaps(&reads),
+        gaps: gap::gaps(&reads, &ask),
         slo: ask.slo,
     })
 }

@@ -8,18 +8,22 @@ use serde_json::{Value, json};
 
 use super::achieved::{Achieved, bytes_per_cpu_second, bytes_per_second, moves_memory};
 use super::axis::XAxis;
-use super::curve::{OfRound, Ratio, centre, slowdown};
+use super::clocks::{self, Idle};
+use super::curve::{OfRound, Ratio};
 use super::gap::Gaps;
 use super::ladder::{Ladder, ladders};
 use super::levels::{Curve, curves};
 use super::limit::{Asked, Limit};
+use super::measured::{Measured, figures, of_calibrated, ratios};
+use super::recovery::{Looks, Recovery};
 use super::tenant::{self, Efficiency, TenantPoint};
 use super::traffic;
-use super::validity::{Mark, marks};
-use crate::compare::metric::{self, Metric};
+use super::trials::Worth;
+use super::validity::Mark;
+use super::verdict::Verdict;
+use super::worst::Slowest;
 use crate::plan::axes::axes;
-use crate::plan::condition::{Condition, Level, Term};
-use crate::stats::ratio::LogRatio;
+use crate::plan::condition::{Ceilings, Condition, Level, Term};
 use crate::view::{CaseView, RepeatView};
 
 /// Names the form of the document.
@@ -28,21 +32,20 @@ pub const DOCUMENT: &str = "edgedyno/contention/1";
 /// Figures that are followed. The first is the one that curves are drawn of.
 pub const METRICS: [&str; 3] = ["latency_p50_ms", "latency_p95_ms", "latency_p99_ms"];
 
+/// The same with the mean beside them.
+pub(super) const FOLLOWED: [&str; 4] = [METRICS[0], METRICS[1], METRICS[2], "latency_mean_ms"];
+
 /// The same for the accelerator's own time, where a backend tells it.
 pub const DEVICE: &str = "device_p50_ms";
-
-/// A recovery that differs by less is none worth a word.
-const LEAST_DRIFT: f64 = 0.01;
-
-/// Fewer valid repeats make no point.
-const FEWEST_REPEATS: usize = 2;
 
 /// What is asked beside the curve.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ask {
     pub slo: Option<Limit>,
     /// Repeats at the end of the plan that only look whether the board is what it was.
-    pub recovery: usize,
+    pub recovery: Option<Looks>,
+    /// What stressors were calibrated at.
+    pub ceilings: Ceilings,
 }
 
 /// A case and, where its backend tells them, the accelerator's medians of its repeats in nanoseconds.
@@ -67,8 +70,11 @@ pub struct Experiment {
     /// Over options of other models.
     pub ladders: Vec<Ladder>,
     pub recovery: Option<Recovery>,
-    /// Condition of the valid point that slows p50 most.
+    /// Condition of the valid point that slows p50 most; control and other models are none.
     pub worst: Option<String>,
+    /// The same with what cannot be told from it.
+    pub slowest: Option<Slowest>,
+    pub verdict: Verdict,
     /// What conditions say of the limit, where one was asked for.
     pub slo: Option<Asked>,
 }
@@ -78,8 +84,16 @@ pub struct Experiment {
 pub struct Baseline {
     pub case: String,
     pub repeats: usize,
+    pub valid_repeats: usize,
+    /// Without it no point is valid.
+    pub valid: bool,
+    pub marks: Vec<OfRepeat>,
     /// Bytes a second that the memory controllers moved, where they are counted.
     pub traffic_bps: Option<f64>,
+    /// Mean clock of what the model ran on.
+    pub engine_freq_hz: Option<f64>,
+    /// Mean of the hottest sensor.
+    pub temp_c: Option<f64>,
     pub figures: BTreeMap<String, Figure>,
 }
 
@@ -88,6 +102,15 @@ pub struct Baseline {
 pub struct Figure {
     pub ms: f64,
     pub ci95: Option<(f64, f64)>,
+    /// What the trials behind a percentile are worth; none of what is no percentile of trials.
+    pub trials: Option<Worth>,
+}
+
+impl Figure {
+    /// Why it is not to be claimed, though it is shown.
+    pub fn lack(&self, metric: &str) -> Option<String> {
+        self.trials?.lack(metric)
+    }
 }
 
 /// One condition.
@@ -97,6 +120,8 @@ pub struct Point {
     pub condition: String,
     /// Share of the calibrated maximum asked for, if it was one; 1 at full effort.
     pub share: Option<f64>,
+    /// What it did, by its CPU time, as a share of what it was calibrated at; none where it was not.
+    pub achieved_of_calibrated: Option<f64>,
     /// Bytes a second asked for.
     pub target_bps: Option<f64>,
     /// Where it stands on the x axis.
@@ -107,6 +132,10 @@ pub struct Point {
     pub achieved_per_cpu_second_bps: Option<f64>,
     /// Bytes a second that the memory controllers moved for everybody, where they are counted.
     pub traffic_bps: Option<f64>,
+    /// Mean clock of what the model ran on, over the windows.
+    pub engine_freq_hz: Option<f64>,
+    /// Mean of the hottest sensor over the windows, in °C.
+    pub temp_c: Option<f64>,
     pub repeats: usize,
     pub valid_repeats: usize,
     pub valid: bool,
@@ -122,22 +151,12 @@ pub struct Point {
     pub efficiency: Option<Efficiency>,
 }
 
-/// A mark and the repeat that has it.
+/// A mark and the repeat that has it; none where it is of all of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OfRepeat {
-    pub repeat: u32,
+    pub repeat: Option<u32>,
     #[serde(flatten)]
     pub mark: Mark,
-}
-
-/// Whether the board at the end was that of the experiment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Recovery {
-    /// p50 of the last idle repeats over that of those between the loads.
-    pub ratio: f64,
-    pub ci95: Option<(f64, f64)>,
-    pub repeats: usize,
-    pub recovered: bool,
 }
 
 /// Every experiment of these cases.
@@ -168,127 +187,6 @@ pub fn document(run: &str, experiments: &[Experiment], gaps: &[Gaps]) -> Value {
     })
 }
 
-/// What is read of one case.
-pub(super) struct Measured<'a> {
-    read: &'a Read,
-    pub(super) condition: Condition,
-    /// Repeats that count, without those of the recovery.
-    pub(super) repeats: Vec<&'a RepeatView>,
-    marks: Vec<OfRepeat>,
-}
-
-impl<'a> Measured<'a> {
-    fn of(read: &'a Read, recovery: usize) -> Self {
-        let condition = Condition::parse(&read.view.entry.case.condition).unwrap_or_default();
-        let mut repeats: Vec<&RepeatView> = read.view.counting().collect();
-        repeats.sort_by_key(|repeat| repeat.row.key.repeat);
-        let keep = match condition.is_idle() {
-            true => repeats.len().saturating_sub(recovery),
-            false => repeats.len(),
-        };
-        repeats.truncate(keep);
-        let marks = repeats.iter().flat_map(|repeat| {
-            let number = repeat.row.key.repeat;
-            marks(repeat).into_iter().map(move |mark| OfRepeat {
-                repeat: number,
-                mark,
-            })
-        });
-        Self {
-            read,
-            condition,
-            marks: marks.collect(),
-            repeats,
-        }
-    }
-
-    fn is_valid(&self, repeat: &RepeatView) -> bool {
-        let number = repeat.row.key.repeat;
-        let mut of_repeat = self.marks.iter().filter(|mark| mark.repeat == number);
-        !of_repeat.any(|mark| mark.mark.invalid)
-    }
-
-    pub(super) fn valid(&self) -> Vec<&'a RepeatView> {
-        let repeats = self.repeats.iter().copied();
-        repeats.filter(|repeat| self.is_valid(repeat)).collect()
-    }
-
-    /// Repeats that figures are made of: the valid ones, or all where too few are.
-    fn counted(&self) -> Vec<&'a RepeatView> {
-        let valid = self.valid();
-        match valid.len() >= FEWEST_REPEATS {
-            true => valid,
-            false => self.repeats.clone(),
-        }
-    }
-
-    /// The mean over the repeats that figures are made of; none where one of them has none.
-    fn mean(&self, of: &dyn Fn(&RepeatView) -> Option<f64>) -> Option<f64> {
-        let counted = self.counted();
-        let values: Option<Vec<f64>> = counted.iter().map(|repeat| of(repeat)).collect();
-        crate::stats::mean::arithmetic(&values?)
-    }
-
-    pub(super) fn figures(&self, metric: &Metric) -> Vec<OfRound> {
-        let of_repeat = |repeat: &&RepeatView| {
-            Some(OfRound {
-                round: repeat.row.key.repeat,
-                value: (metric.of)(repeat)?,
-            })
-        };
-        self.counted().iter().filter_map(of_repeat).collect()
-    }
-
-    fn device(&self) -> Vec<OfRound> {
-        let counted = self.counted();
-        let is_counted = |of: &&OfRound| counted.iter().any(|r| r.row.key.repeat == of.round);
-        self.read
-            .device
-            .iter()
-            .filter(is_counted)
-            .copied()
-            .collect()
-    }
-
-    /// Every figure that is followed, by name.
-    fn all(&self) -> Vec<(String, Vec<OfRound>)> {
-        let metrics = METRICS.iter().filter_map(|name| metric::find(name).ok());
-        let mut all: Vec<(String, Vec<OfRound>)> = metrics
-            .map(|metric| (metric.name.to_owned(), self.figures(metric)))
-            .collect();
-        all.push((DEVICE.to_owned(), self.device()));
-        all.retain(|(_, values)| !values.is_empty());
-        all
-    }
-
-    fn key(&self) -> String {
-        self.read.view.entry.key.to_string()
-    }
-}
-
-fn in_ms(values: &[OfRound]) -> Option<Figure> {
-    let values: Vec<f64> = values.iter().map(|of| of.value).collect();
-    let (point, interval) = centre(&values)?;
-    Some(Figure {
-        ms: point / 1e6,
-        ci95: interval.map(|(low, high)| (low / 1e6, high / 1e6)),
-    })
-}
-
-pub(super) fn figures(measured: &Measured<'_>) -> BTreeMap<String, Figure> {
-    let all = measured.all().into_iter();
-    all.filter_map(|(name, values)| Some((name, in_ms(&values)?)))
-        .collect()
-}
-
-/// Ratios of all figures of `loaded` over those of `without`.
-fn ratios(without: &Measured<'_>, loaded: &Measured<'_>) -> BTreeMap<String, Ratio> {
-    let base: BTreeMap<String, Vec<OfRound>> = without.all().into_iter().collect();
-    let all = loaded.all().into_iter();
-    all.filter_map(|(name, values)| Some((name.clone(), slowdown(base.get(&name)?, &values)?)))
-        .collect()
-}
-
 impl Experiment {
     fn of(
         axes: BTreeMap<String, String>,
@@ -296,85 +194,133 @@ impl Experiment {
         cases: &[Read],
         ask: &Ask,
     ) -> Option<Self> {
-        let measured = own.iter().map(|read| Measured::of(read, ask.recovery));
-        let measured: Vec<Measured<'_>> = measured.collect();
-        let idle = measured
+        let measured = own.iter().map(|read| Measured::of(read, ask));
+        let mut measured: Vec<Measured<'_>> = measured.collect();
+        let at = measured
             .iter()
-            .find(|m| m.condition.is_idle() && !m.repeats.is_empty())?;
+            .position(|m| m.condition.is_idle() && !m.repeats.is_empty())?;
+        let clocks = Idle::of(&measured[at].counted());
+        for loaded in measured.iter_mut().filter(|m| !m.condition.is_idle()) {
+            loaded.hold_against(&clocks);
+        }
+        let idle = &measured[at];
         let loaded: Vec<&Measured<'_>> =
             measured.iter().filter(|m| !m.condition.is_idle()).collect();
         if loaded.is_empty() {
             return None;
         }
-        let x = XAxis::of_repeats(measured.iter().flat_map(|m| m.repeats.iter().copied()));
-        let points: Vec<Point> = loaded
-            .iter()
-            .map(|m| Point::of(m, idle, &measured, cases, x))
-            .collect();
-        let worst = points.iter().filter(|point| point.valid);
-        let worst = worst.filter_map(|p| Some((p, p.slowdown.get(METRICS[0])?.ratio)));
-        let worst = worst.max_by(|a, b| a.1.total_cmp(&b.1));
+        let all = measured.iter().flat_map(|m| m.repeats.iter().copied());
+        let of = Frame {
+            idle,
+            all: &measured,
+            cases,
+            x: XAxis::of_repeats(all),
+            ask,
+        };
+        let points: Vec<Point> = loaded.iter().map(|m| Point::of(m, &of)).collect();
+        let slowest = Slowest::of(&loaded, &points);
+        let recovery = Recovery::of(idle);
         let asked = |limit: &Limit| {
-            let base = Point::of(idle, idle, &[], &[], x);
+            let base = Point::of(idle, &of);
             Asked::of(limit, std::iter::once(&base).chain(&points))
         };
         Some(Self {
             slo: ask.slo.as_ref().map(asked),
-            curves: curves(&loaded, idle, &points, x, ask),
+            curves: curves(&loaded, &points, &of),
             ladders: ladders(&loaded, idle, &points),
-            recovery: recovery(idle, ask.recovery),
-            worst: worst.map(|(point, _)| point.condition.clone()),
+            worst: slowest.as_ref().map(|slowest| slowest.condition.clone()),
+            slowest,
+            verdict: Verdict::of(idle.is_valid(), &points, recovery.as_ref()),
+            recovery,
             simulated: idle.read.view.is_simulated(),
-            x_axis: x,
-            currency: x.currency(),
-            baseline: Baseline {
-                case: idle.key(),
-                repeats: idle.repeats.len(),
-                traffic_bps: idle.mean(&traffic::bytes_per_second),
-                figures: figures(idle),
-            },
+            x_axis: of.x,
+            currency: of.x.currency(),
+            baseline: Baseline::of(idle),
             axes,
             points,
         })
     }
 }
 
+impl Baseline {
+    pub(super) fn of(idle: &Measured<'_>) -> Self {
+        Self {
+            case: idle.key(),
+            repeats: idle.repeats.len(),
+            valid_repeats: idle.valid().len(),
+            valid: idle.is_valid(),
+            marks: idle.marks_of(&idle.repeats),
+            traffic_bps: idle.mean(&traffic::bytes_per_second),
+            engine_freq_hz: idle.mean(&clocks::engine_hz),
+            temp_c: idle.mean(&clocks::hottest_c),
+            figures: figures(idle),
+        }
+    }
+}
+
+/// What all points of an experiment share.
+pub(super) struct Frame<'a> {
+    pub(super) idle: &'a Measured<'a>,
+    /// Every condition, to find controls in.
+    pub(super) all: &'a [Measured<'a>],
+    /// All of the run, to find other models alone in.
+    pub(super) cases: &'a [Read],
+    pub(super) x: XAxis,
+    pub(super) ask: &'a Ask,
+}
+
 impl Point {
-    pub(super) fn of(
-        measured: &Measured<'_>,
-        idle: &Measured<'_>,
-        all: &[Measured<'_>],
-        cases: &[Read],
-        x: XAxis,
-    ) -> Self {
-        let valid = measured.valid();
+    pub(super) fn of(measured: &Measured<'_>, of: &Frame<'_>) -> Self {
+        let (idle, x) = (of.idle, of.x);
         let counted = measured.counted();
         let paced = |repeat: &RepeatView| {
             let rows = &repeat.row.stress;
             bytes_per_cpu_second(rows).filter(|_| is_counted(repeat))
         };
-        let case = Case::from(&measured.read.view.entry.case);
-        let spin = all.iter().find(|other| is_control(other, measured));
+        let row = &measured.read.view.entry.case;
+        let case = Case::from(row);
+        // A control that was none takes nothing off.
+        let spin = of.all.iter().find(|other| is_control(other, measured));
+        let spin = spin.filter(|spin| spin.is_valid());
+        let calibrated = |repeat: &RepeatView| {
+            let term = only_term(&measured.condition)?;
+            of_calibrated(term, &row.board, repeat, of.ask)
+        };
+        let mut marks = measured.marks_of(&measured.repeats);
+        marks.extend((!idle.is_valid()).then(no_baseline));
         Self {
             case: measured.key(),
             condition: measured.condition.to_string(),
             share: share(&measured.condition),
+            achieved_of_calibrated: measured.mean(&calibrated),
             target_bps: counted.first().and_then(|repeat| target(repeat)),
             x_bps: measured.mean(&|repeat| x.of(repeat)),
             achieved_bps: measured.mean(&moved),
             achieved_per_cpu_second_bps: measured.mean(&paced),
             traffic_bps: measured.mean(&traffic::bytes_per_second),
+            engine_freq_hz: measured.mean(&clocks::engine_hz),
+            temp_c: measured.mean(&clocks::hottest_c),
             repeats: measured.repeats.len(),
-            valid_repeats: valid.len(),
-            // The load of most repeats was what it was meant to be.
-            valid: valid.len() >= FEWEST_REPEATS && 2 * valid.len() > measured.repeats.len(),
-            marks: measured.marks.clone(),
+            valid_repeats: measured.valid().len(),
+            valid: measured.is_valid() && idle.is_valid(),
+            marks,
             figures: figures(measured),
             slowdown: ratios(idle, measured),
             over_spin: spin.map(|spin| ratios(spin, measured)).unwrap_or_default(),
-            tenants: tenant::points(&case, &counted, cases),
-            efficiency: tenant::efficiency(&case, &idle.counted(), &counted, cases),
+            tenants: tenant::points(&case, &counted, of.cases),
+            efficiency: tenant::efficiency(&case, &idle.counted(), &counted, of.cases),
         }
+    }
+}
+
+/// Of a point that nothing valid stands beside.
+pub(super) fn no_baseline() -> OfRepeat {
+    OfRepeat {
+        repeat: None,
+        mark: Mark::invalid(
+            "baseline_invalid",
+            "most repeats of what it is held against do not count".into(),
+        ),
     }
 }
 
@@ -392,6 +338,7 @@ pub(super) fn is_control(other: &Measured<'_>, loaded: &Measured<'_>) -> bool {
     let cpus = |condition: &Condition| {
         let mut cpus: Vec<u16> = condition.cpus().collect();
         cpus.sort_unstable();
+        cpus.dedup();
         cpus
     };
     is_spin(&other.condition)
@@ -428,24 +375,4 @@ fn target(repeat: &RepeatView) -> Option<f64> {
     let rows = rows.map(Achieved::of);
     let targets: Option<Vec<f64>> = rows.map(|achieved| achieved.target_per_second).collect();
     targets.map(|all| all.iter().sum()).filter(|sum| *sum > 0.0)
-}
-
-/// The last idle repeats against those between the loads.
-fn recovery(idle: &Measured<'_>, count: usize) -> Option<Recovery> {
-    let p50 = metric::find(METRICS[0]).ok()?;
-    let mut all: Vec<&RepeatView> = idle.read.view.counting().collect();
-    all.sort_by_key(|repeat| repeat.row.key.repeat);
-    let value = |repeat: &&RepeatView| (p50.of)(repeat);
-    let (between, last) = all.split_at(all.len().checked_sub(count)?);
-    let between: Vec<f64> = between.iter().filter_map(value).collect();
-    let last: Vec<f64> = last.iter().filter_map(value).collect();
-    let ratio = LogRatio::welch(&between, &last)?;
-    let half = ratio.half_width(0.95);
-    let is_other = half.is_some_and(|half| ratio.point.abs() > half.max(LEAST_DRIFT));
-    Some(Recovery {
-        ratio: ratio.point.exp(),
-        ci95: half.map(|half| ((ratio.point - half).exp(), (ratio.point + half).exp())),
-        repeats: last.len(),
-        recovered: !is_other,
-    })
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::achieved::OFF_TARGET;
 use super::curve::{OfRound, Ratio, slowdown};
 use super::report::{METRICS, Read};
+use super::trials::Worth;
 use super::validity::Mark;
 use crate::plan::axes::case_key;
 use crate::stats::{interval, mean, quantile};
@@ -39,15 +40,20 @@ impl Seen<'_> {
         Some(self.trials.pace_hz()? / self.asked_hz()? - 1.0)
     }
 
-    /// Whether every thread was on its CPUs when the window was over, as far as that was read.
-    pub fn is_placed(&self) -> bool {
+    /// Whether every thread was on its CPUs when the window was over; none where that was not read.
+    pub fn placed(&self) -> Option<bool> {
         let after = self.row.placements.iter();
-        let mut after = after.filter(|placement| placement.moment == MomentRow::AfterWindow);
+        let after = after.filter(|placement| placement.moment == MomentRow::AfterWindow);
+        let threads = after.flat_map(|placement| &placement.threads);
         let wanted = &self.row.tenant.cpus;
-        after.all(|placement| {
-            let mut threads = placement.threads.iter();
-            threads.all(|thread| thread.cpus.iter().all(|cpu| wanted.contains(cpu)))
-        })
+        let threads: Vec<&[u16]> = threads.map(|thread| thread.cpus.as_slice()).collect();
+        let is_elsewhere = |cpus: &&[u16]| cpus.iter().any(|cpu| !wanted.contains(cpu));
+        match threads.iter().any(is_elsewhere) {
+            true => Some(false),
+            false => {
+                (!threads.is_empty() && threads.iter().all(|cpus| !cpus.is_empty())).then_some(true)
+            }
+        }
     }
 
     fn name(&self) -> &str {
@@ -80,8 +86,13 @@ impl Seen<'_> {
             }
             _ => {}
         }
-        if !self.is_placed() {
-            invalid("tenant_moved", format!("{name} was not on its CPUs"));
+        match self.placed() {
+            Some(true) => {}
+            Some(false) => invalid("tenant_moved", format!("{name} was not on its CPUs")),
+            None => invalid(
+                "tenant_unknown",
+                format!("nobody read on which CPUs {name} was"),
+            ),
         }
         out
     }
@@ -154,6 +165,17 @@ fn point(
         let own = rounds(alone?.view.counting(), of);
         slowdown(&own, &beside(of)).filter(|ratio| ratio.rounds > 0)
     };
+    let enough = |level: f64| {
+        let here = repeats
+            .iter()
+            .filter_map(|repeat| repeat.beside.get(number));
+        let own = alone.into_iter().flat_map(|read| read.view.counting());
+        let sides = [
+            Worth::of(here.map(|trials| trials.measured.as_slice()), level),
+            Worth::of(own.map(|repeat| repeat.trials.measured.as_slice()), level),
+        ];
+        sides.iter().flatten().all(|worth| worth.enough)
+    };
     let slower = METRICS.iter().zip(LEVELS);
     let rates: Vec<f64> = beside(&Trials::pace_hz).iter().map(|of| of.value).collect();
     TenantPoint {
@@ -167,7 +189,8 @@ fn point(
         slowdown: slower
             .filter_map(|(name, level)| {
                 let ratio = against(&|trials| figure(trials, level))?;
-                Some(((*name).to_owned(), ratio))
+                let enough = enough(level);
+                Some(((*name).to_owned(), Ratio { enough, ..ratio }))
             })
             .collect(),
     }
@@ -340,6 +363,9 @@ mod tests {
         assert_eq!(point.achieved_bps, None, "nobody counts what a model moves");
         let found = &point.tenants[0];
         assert!((found.slowdown["latency_p50_ms"].ratio - 2.0).abs() < 1e-12);
+        // 75 trials beside the case are enough for p50, and for no p95.
+        let enough = |name: &str| found.slowdown[name].enough;
+        assert!(enough("latency_p50_ms") && !enough("latency_p95_ms"));
         assert!((found.relative_rate.unwrap().ratio - 0.5).abs() < 1e-12);
         let efficiency = point.efficiency.unwrap();
         assert!(
@@ -374,8 +400,8 @@ mod tests {
             }
             let view = measure(&mut store, &beside(tenant), &[25 * MS; 40], &more);
             let marks = marks(&view.repeats[0]);
-            assert!(marks.iter().all(|mark| mark.invalid));
-            marks.iter().map(|mark| mark.code).collect::<Vec<_>>()
+            let invalid = marks.iter().filter(|mark| mark.invalid);
+            invalid.map(|mark| mark.code).collect::<Vec<_>>()
         };
         let paced = other(Some(10_000));
         let on_time = [(100, 110), (200, 210), (300, 310)];
@@ -388,6 +414,15 @@ mod tests {
         );
         assert_eq!(codes(&paced, &on_time, None, 0), ["tenant_moved"]);
         assert_eq!(codes(&paced, &[(100, 110)], None, 1), ["tenant_unknown"]);
+        let (_dir, mut store) = store();
+        let mut unread = lane(&paced, &on_time, None);
+        if let Wire::Tenant(used) = &mut unread[1] {
+            used.placements.clear();
+        }
+        let view = measure(&mut store, &beside(&paced), &[25 * MS; 40], &unread);
+        let marks = marks(&view.repeats[0]);
+        let unknown = marks.iter().find(|mark| mark.code == "tenant_unknown");
+        assert!(unknown.is_some_and(|mark| mark.invalid), "{marks:?}");
         let crash = Failure::new(FailureCode::Crash, "ended by signal 11");
         assert_eq!(codes(&paced, &on_time, Some(crash), 1), ["tenant_failed"]);
     }

@@ -14,13 +14,24 @@ use crate::store::rows::{ChannelRow, SamplesRow};
 use crate::store::sample;
 use crate::store::{NewCase, Store};
 use crate::telemetry::{self, Digest};
-use crate::view::CaseView;
+use crate::view::{CaseView, RepeatView};
 
 /// Three rounds of a case; `more` comes before the end of each.
 pub(crate) fn measure(
     store: &mut Store,
     case: &Case,
     durations: &[i64],
+    more: &[Wire],
+) -> CaseView {
+    let repeats: Vec<(u32, Vec<i64>)> = (0..3).map(|n| (n, durations.to_vec())).collect();
+    take(store, case, &repeats, more)
+}
+
+/// Repeats of a case by number, each with its durations.
+pub(crate) fn take(
+    store: &mut Store,
+    case: &Case,
+    repeats: &[(u32, Vec<i64>)],
     more: &[Wire],
 ) -> CaseView {
     let key = case_key(case);
@@ -32,13 +43,13 @@ pub(crate) fn measure(
     };
     let run = sample::run_id("r1");
     store.add_case(&run, &new).unwrap();
-    for repeat in 0..3 {
+    for (repeat, durations) in repeats {
         let mut records = sample::repeat(durations);
         let at = records.len() - 1;
         records.splice(at..at, more.iter().cloned());
         let order = OrderKey {
             case: key,
-            ..sample::key("r1", repeat, 0)
+            ..sample::key("r1", *repeat, 0)
         };
         sample::deliver(store, order, &records).unwrap();
     }
@@ -56,17 +67,30 @@ pub(super) fn read(view: CaseView) -> Read {
     Read { view, device }
 }
 
+/// A repeat of the sample's case beside which this was watched.
+pub(super) fn watched(telemetry: Vec<Digest>) -> RepeatView {
+    let (_dir, mut store) = store();
+    let view = measure(&mut store, &sample::case(), &[20 * sample::MS; 40], &[]);
+    RepeatView {
+        telemetry,
+        ..view.repeats[0].clone()
+    }
+}
+
 /// A condition that was measured five times, of which nothing is known.
 pub(crate) fn point(condition: &str) -> Point {
     Point {
         case: "c".into(),
         condition: condition.into(),
         share: None,
+        achieved_of_calibrated: None,
         target_bps: None,
         x_bps: None,
         achieved_bps: None,
         achieved_per_cpu_second_bps: None,
         traffic_bps: None,
+        engine_freq_hz: None,
+        temp_c: None,
         repeats: 5,
         valid_repeats: 5,
         valid: true,

@@ -4,13 +4,10 @@
 use serde::Serialize;
 
 use super::achieved::{Achieved, STARVED};
-use super::tenant;
-use crate::findings::throttling;
+use super::{clocks, tenant};
+use crate::findings::{throttling, would_tell_throttling};
 use crate::telemetry::Digest;
 use crate::view::RepeatView;
-
-/// A clock that moved by more than this made another board of it.
-pub const CLOCK_MOVED: f64 = 0.01;
 
 /// Fewer trials in a window say little of a steady state.
 pub const FEWEST_TRIALS: usize = 30;
@@ -32,26 +29,39 @@ impl Mark {
             invalid: true,
         }
     }
+
+    pub(super) fn note(code: &'static str, text: String) -> Self {
+        Self {
+            code,
+            text,
+            invalid: false,
+        }
+    }
 }
 
-/// What is wrong with a repeat.
+/// What is wrong with a repeat, and what nobody can say of it.
 pub fn marks(repeat: &RepeatView) -> Vec<Mark> {
     let mut out = Vec::new();
     for row in &repeat.row.stress {
         of_load(&Achieved::of(row), &mut out);
     }
     out.extend(tenant::of(repeat).flat_map(|seen| seen.marks()));
-    if let Some(how) = throttling(repeat) {
-        out.push(Mark::invalid("throttled", how));
+    match throttling(repeat) {
+        Some(how) => out.push(Mark::invalid("throttled", how)),
+        // A virtual machine shows neither clock nor heat: its points count, and say so.
+        None if !would_tell_throttling(repeat) => out.push(Mark::note(
+            "throttling_unknown",
+            "nothing was watched that would show the board being held back".into(),
+        )),
+        None => {}
     }
-    of_telemetry(&repeat.telemetry, &mut out);
+    of_throttles(&repeat.telemetry, &mut out);
+    out.extend(clocks::moved(repeat));
+    out.extend(clocks::unknown(repeat));
     let trials = repeat.trials.measured.len();
     if trials < FEWEST_TRIALS {
-        out.push(Mark {
-            code: "few_trials",
-            text: format!("{trials} trials in the window"),
-            invalid: false,
-        });
+        let text = format!("{trials} trials in the window");
+        out.push(Mark::note("few_trials", text));
     }
     out
 }
@@ -73,17 +83,22 @@ fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
             [] => format!("{name} printed no figure of what it did"),
             own => format!("{name} says of all its life: {}", own.join(", ")),
         };
-        out.push(Mark {
-            code: "load_uncounted",
-            text,
-            invalid: false,
-        });
+        out.push(Mark::note("load_uncounted", text));
     }
-    if !achieved.placed {
-        out.push(Mark::invalid(
-            "load_moved",
-            format!("{name} was not on its CPU"),
-        ));
+    match achieved.placed {
+        Some(true) => {}
+        Some(false) => {
+            let text = format!("{name} was not on its CPU");
+            out.push(Mark::invalid("load_moved", text));
+        }
+        None => {
+            let text = format!("nobody read on which CPU {name} was");
+            out.push(Mark::invalid("load_unknown", text));
+        }
+    }
+    if achieved.starvation().is_none() {
+        let text = format!("how long {name} stood ready and did not run was not seen");
+        out.push(Mark::invalid("load_unknown", text));
     }
     if let Some(error) = achieved.off_target() {
         let text = format!("{name} was {:+.1} % off its target", error * 100.0);
@@ -98,28 +113,31 @@ fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
     }
 }
 
-/// What telemetry of the window says: a clock that did not stay, a limit that sank, a core that was slowed.
-fn of_telemetry(telemetry: &[Digest], out: &mut Vec<Mark>) {
+/// Cores that the processor itself slowed in the window.
+fn of_throttles(telemetry: &[Digest], out: &mut Vec<Mark>) {
     for digest in telemetry {
         let name = &digest.channel.name;
-        let figures = digest.figures.filter(|figures| figures.max > 0);
-        if name.ends_with("throttles") {
-            let times = digest.growth.map_or(0.0, |growth| growth.by);
-            if times > 0.0 {
-                let text = format!("{name} counted {times:.0} times in the window");
-                out.push(Mark::invalid("throttled", text));
-            }
-        }
-        let is_clock =
-            name.starts_with("cpu.") && (name.ends_with(".freq") || name.ends_with(".freq_max"));
-        if let Some(figures) = figures.filter(|_| is_clock) {
-            let moved = 1.0 - figures.min as f64 / figures.max as f64;
-            if moved > CLOCK_MOVED {
-                let text = format!("{name} moved by {:.1} % in the window", moved * 100.0);
-                out.push(Mark::invalid("clock_moved", text));
-            }
+        let times = digest.growth.map_or(0.0, |growth| growth.by);
+        if name.ends_with("throttles") && times > 0.0 {
+            let text = format!("{name} counted {times:.0} times in the window");
+            out.push(Mark::invalid("throttled", text));
         }
     }
+}
+
+/// Below this share of what was calibrated, full effort is told to have been less.
+const LESS: f64 = 0.97;
+
+/// Full effort has no target that it could miss. It is told where it did less than when it was calibrated,
+/// which the model's own traffic may well do.
+pub(super) fn below_calibrated(stressor: &str, share: f64) -> Option<Mark> {
+    (share < LESS).then(|| {
+        let text = format!(
+            "{stressor} at full effort did {:.1} % of what it did when it was calibrated",
+            share * 100.0
+        );
+        Mark::note("load_below_calibrated", text)
+    })
 }
 
 #[cfg(test)]
@@ -127,9 +145,9 @@ mod tests {
     use edgedyno_shared::telemetry::ChannelKind;
 
     use super::super::achieved::tests::row;
-    use super::super::testing::digest;
+    use super::super::testing::{digest, watched};
     use super::*;
-    use crate::store::rows::{EffortRow, UnitRow};
+    use crate::store::rows::{EffortRow, ThrottleRow, UnitRow};
 
     fn codes(row: &crate::store::rows::StressRow) -> Vec<&'static str> {
         let mut out = Vec::new();
@@ -174,29 +192,70 @@ mod tests {
         tool.threads[0].window.as_mut().unwrap().run_delay_ns = Some(600_000_000);
         tool.cpus = vec![1, 2];
         tool.threads[0].cpus_at_start = Some(vec![1, 2]);
+        tool.threads[0].cpus_at_end = Some(vec![1, 2]);
         assert_eq!(codes(&tool), ["load_uncounted", "load_starved"]);
     }
 
     #[test]
-    fn a_clock_that_moved_and_a_core_that_was_slowed_take_the_repeat_out() {
-        let codes = |name: &str, kind, values: &[i64]| {
+    fn what_nobody_read_is_not_taken_for_good() {
+        let rate = EffortRow::PerSecond(1_000);
+        let mut unread = row("mem_read", rate, 1_000, 1_000);
+        unread.threads[0].cpus_at_end = None;
+        assert_eq!(codes(&unread), ["load_unknown"]);
+        let mut sleeper = row("mem_read", rate, 1_000, 400);
+        sleeper.throttle = ThrottleRow::Sleep;
+        let window = sleeper.threads[0].window.as_mut().unwrap();
+        window.run_delay_ns = Some(10_000_000);
+        assert!(codes(&sleeper).is_empty());
+        sleeper.threads[0].window.as_mut().unwrap().run_delay_ns = None;
+        assert_eq!(codes(&sleeper), ["load_unknown"]);
+        // One that spins is judged by its CPU time, which is known.
+        let mut spinner = row("mem_read", rate, 1_000, 1_000);
+        spinner.threads[0].window.as_mut().unwrap().run_delay_ns = None;
+        assert!(codes(&spinner).is_empty());
+    }
+
+    #[test]
+    fn a_machine_that_shows_neither_clock_nor_heat_counts_with_two_notes() {
+        let mut repeat = watched(vec![digest("cpu.0.busy", ChannelKind::Counter, &[1, 2])]);
+        // Facts of the sample tell a limit of the clock; those of a virtual machine do not.
+        let start = repeat.row.start.as_mut().unwrap();
+        start
+            .environment
+            .iter_mut()
+            .for_each(|fact| fact.value = None);
+        let found: Vec<(&str, bool)> = marks(&repeat)
+            .iter()
+            .map(|mark| (mark.code, mark.invalid))
+            .collect();
+        assert_eq!(
+            found,
+            [("throttling_unknown", false), ("clock_unknown", false)]
+        );
+        let gauge = ChannelKind::Gauge;
+        let telling = vec![
+            digest("cpu.policy0.freq", gauge, &[2_000, 2_000]),
+            digest("cool.thermal-cpufreq-0.state", gauge, &[0, 0]),
+        ];
+        assert!(marks(&watched(telling)).is_empty());
+    }
+
+    #[test]
+    fn full_effort_is_told_where_it_was_less_than_calibrated() {
+        assert_eq!(below_calibrated("mem_read", 0.98), None);
+        let mark = below_calibrated("mem_read", 0.9).unwrap();
+        assert!(!mark.invalid && mark.text.contains("90.0 %"), "{mark:?}");
+    }
+
+    #[test]
+    fn a_core_that_was_slowed_takes_the_repeat_out() {
+        let codes = |values: &[i64]| {
             let mut out = Vec::new();
-            of_telemetry(&[digest(name, kind, values)], &mut out);
+            let counter = ChannelKind::Counter;
+            of_throttles(&[digest("cpu.0.throttles", counter, values)], &mut out);
             out.iter().map(|mark| mark.code).collect::<Vec<_>>()
         };
-        let gauge = ChannelKind::Gauge;
-        assert!(codes("cpu.policy0.freq", gauge, &[1_000_000, 995_000, 1_000_000]).is_empty());
-        assert_eq!(
-            codes("cpu.policy0.freq", gauge, &[1_000_000, 980_000]),
-            ["clock_moved"]
-        );
-        assert_eq!(
-            codes("cpu.policy0.freq_max", gauge, &[2_000, 1_000]),
-            ["clock_moved"]
-        );
-        assert!(codes("gpu.freq", gauge, &[2_000, 1_000]).is_empty());
-        let counter = ChannelKind::Counter;
-        assert_eq!(codes("cpu.0.throttles", counter, &[5, 5, 6]), ["throttled"]);
-        assert!(codes("cpu.0.throttles", counter, &[5, 5, 5]).is_empty());
+        assert_eq!(codes(&[5, 5, 6]), ["throttled"]);
+        assert!(codes(&[5, 5, 5]).is_empty());
     }
 }

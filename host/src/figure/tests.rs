@@ -9,6 +9,7 @@ use crate::contention::knee::{Fit, Knee, Slope};
 use crate::contention::levels::Curve;
 use crate::contention::report::{self, Baseline, Experiment};
 use crate::contention::testing;
+use crate::contention::verdict::Verdict;
 use crate::figure::forest::Row;
 use crate::figure::phases::Phases;
 use crate::figure::steps::Step;
@@ -465,6 +466,7 @@ fn loaded(condition: &str, gbps: Option<f64>, ratio: f64, valid: bool) -> report
         ratio,
         ci95: Some((ratio - 0.01, ratio + 0.01)),
         rounds: 5,
+        enough: true,
     };
     let slowdown = [("latency_p50_ms", ratio), ("latency_p99_ms", 2.0 * ratio)];
     report::Point {
@@ -493,7 +495,12 @@ fn experiment(points: Vec<report::Point>, knee: Option<Knee>) -> Experiment {
         baseline: Baseline {
             case: "i".into(),
             repeats: 5,
+            valid_repeats: 5,
+            valid: true,
+            marks: Vec::new(),
             traffic_bps: None,
+            engine_freq_hz: None,
+            temp_c: None,
             figures: BTreeMap::new(),
         },
         curves: vec![Curve {
@@ -509,6 +516,8 @@ fn experiment(points: Vec<report::Point>, knee: Option<Knee>) -> Experiment {
             conditions: levels.map(|point| point.condition.clone()).collect(),
         }],
         worst: Some("mem_copy:cpu1".into()),
+        slowest: None,
+        verdict: Verdict::Slowed,
         slo: None,
         recovery: None,
         points,

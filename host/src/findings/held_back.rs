@@ -1,7 +1,7 @@
 //! What held a board back within the window. A soak looks for the same at every moment, by
 //! `crate::soak`: what tells it here tells it there.
 
-use crate::soak::{NVML_THROTTLED, cooler, rail_alarm, slowing_trip, slows_down};
+use crate::soak::{NVML_THROTTLED, cooler, kind_of, rail_alarm, slowing_trip, slows_down};
 use crate::telemetry::Digest;
 use crate::ui::telemetry::value;
 use crate::view::RepeatView;
@@ -62,6 +62,15 @@ pub(super) fn throttled(repeat: &RepeatView) -> Vec<Hit> {
     let trips = trips(repeat).into_iter();
     let said = firmware(repeat).into_iter().chain(clock_reasons(repeat));
     told.into_iter().chain(said).chain(trips).collect()
+}
+
+/// Whether any channel that [`throttled`] looks at gave a value.
+pub(super) fn would_tell_throttling(repeat: &RepeatView) -> bool {
+    repeat.telemetry.iter().any(|digest| {
+        let name = &digest.channel.name;
+        let tells = kind_of(name).is_some() || slowing_trip(name).is_some();
+        tells && (digest.figures.is_some() || digest.latest.is_some())
+    })
 }
 
 /// Bits of `power.firmware_flags` and what each says (Raspberry Pi, `vcgencmd get_throttled`); sixteen

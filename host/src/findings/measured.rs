@@ -31,6 +31,14 @@ pub(super) fn busy_policies_of(repeat: &RepeatView) -> Vec<u16> {
     policies(repeat).of_cpus(measured_cpus(repeat).filter(is_busy))
 }
 
+/// The same of any CPUs.
+pub(crate) fn policies_of_cpus(
+    repeat: &RepeatView,
+    cpus: impl IntoIterator<Item = u16>,
+) -> Vec<u16> {
+    policies(repeat).of_cpus(cpus)
+}
+
 fn policies(repeat: &RepeatView) -> Policies {
     let channels = repeat.telemetry.iter();
     let channels = channels.map(|digest| digest.channel.name.as_str());

@@ -30,9 +30,9 @@ use serde_json::{Map, Value};
 use crate::summary::CaseSummary;
 use crate::view::{CaseView, RepeatView};
 
-pub(crate) use environment::throttling;
+pub(crate) use environment::{throttling, would_tell_throttling};
 pub(crate) use load::foreign_share;
-pub(crate) use measured::{measured_cpus, policies_of};
+pub(crate) use measured::{measured_cpus, policies_of, policies_of_cpus};
 pub use page::page;
 pub use window::CORRELATED;
 

@@ -25,12 +25,10 @@ pub(super) const RULES: &[Rule] = &[
         meaning: "The kernel did not keep a stressor's thread on its one CPU.",
         check: moved,
     },
-    Rule {
-        code: "load_unknown",
-        level: Level::Invalid,
-        meaning: "What a stressor did in the window was not seen, so nobody can say which load the case had.",
-        check: unknown,
-    },
+    marked(
+        "load_unknown",
+        "What a stressor did in the window was not seen, or on which CPU it did it, or, of one that sleeps between two pieces of work, how long it was kept from running: nobody can say which load the case had.",
+    ),
     marked(
         "load_failed",
         "A stressor failed before the repeat was over; its record has the reason, what it had done, and how its process ended.",
@@ -49,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     marked(
         "tenant_unknown",
-        "Another model of the condition began fewer than two trials in the window, so nobody can say what load it was. A longer window has more of them.",
+        "Another model of the condition began fewer than two trials in the window, or nobody read on which CPUs it was: what load it was cannot be said. A longer window has more trials.",
     ),
     Rule {
         code: "load_on_own_cpu",
@@ -123,22 +121,11 @@ fn off_target(e: &Evidence<'_>) -> Vec<Hit> {
 }
 
 fn moved(e: &Evidence<'_>) -> Vec<Hit> {
-    let elsewhere = achieved(e).filter(|(_, achieved)| !achieved.placed);
+    let elsewhere = achieved(e).filter(|(_, achieved)| achieved.placed == Some(false));
     let hit = |(repeat, achieved): (&RepeatView, Achieved)| {
         Hit::of(repeat, format!("{} was not on its CPU", achieved.stressor))
     };
     elsewhere.map(hit).collect()
-}
-
-fn unknown(e: &Evidence<'_>) -> Vec<Hit> {
-    let unseen = achieved(e).filter(|(_, achieved)| achieved.cpu_share.is_none());
-    let hit = |(repeat, achieved): (&RepeatView, Achieved)| {
-        Hit::of(
-            repeat,
-            format!("what {} did was not seen", achieved.stressor),
-        )
-    };
-    unseen.map(hit).collect()
 }
 
 /// One finding for the case: every repeat of it has the same CPUs.

@@ -103,6 +103,17 @@ impl StaticPlan {
         &self.conduct
     }
 
+    /// Number of the first repeat that only looks whether the board is what it was; none where there is none.
+    pub fn recovery_from(&self) -> Option<u32> {
+        let recovery = self.schedule.recovery.filter(|r| r.repeats > 0)?;
+        let of_case = self
+            .slots
+            .iter()
+            .filter(|slot| self.cases[slot.case as usize].0 == recovery.case);
+        let behind = of_case.map(|slot| slot.repeat + 1).max()?;
+        Some(behind - recovery.repeats)
+    }
+
     /// Keys of the first attempts in the order of measurement.
     pub fn keys(&self) -> impl Iterator<Item = OrderKey> {
         self.slots.iter().map(|slot| self.key(*slot))
@@ -251,6 +262,14 @@ fn lay_out(cases: &[(Sha256, Case)], conduct: &Conduct, schedule: &Schedule) -> 
         slots.extend(more);
     }
     slots
+}
+
+/// The number of the first repeat of the recovery, as the layout gives it to so many cases of one board.
+pub fn recovery_from(cases: usize, rounds: u32, sentinel_every: Option<u32>) -> u32 {
+    // Each round has every case once; the sentinel, which is the same case, comes behind every so many.
+    let others = cases as u64 * u64::from(rounds);
+    let looks = sentinel_every.map_or(0, |every| others / u64::from(every.max(1)));
+    rounds + u32::try_from(looks).unwrap_or(u32::MAX - rounds)
 }
 
 impl Planner for StaticPlan {
@@ -472,6 +491,35 @@ pub(crate) mod tests {
         let orders = plan.next(&progress);
         assert_eq!(orders.len(), 1);
         assert_eq!(orders[0].key.repeat, 1);
+    }
+
+    #[test]
+    fn the_recovery_begins_behind_rounds_and_sentinels() {
+        let keyed = |n: u32| (1..=n).map(|n| (case_key(&case(n)), case(n)));
+        for (cases, every) in [(4, Some(2)), (4, Some(3)), (3, None), (1, Some(8))] {
+            let base = case_key(&case(1));
+            let schedule = Schedule {
+                sentinel: every.map(|every| schedule::Sentinel { case: base, every }),
+                recovery: Some(schedule::Recovery {
+                    case: base,
+                    repeats: 3,
+                }),
+                ..Schedule::default()
+            };
+            let run = RunId("r".into());
+            let plan = StaticPlan::scheduled(&run, keyed(cases).collect(), conduct(5, 0), schedule);
+            let from = plan.recovery_from().unwrap();
+            let last: Vec<u32> = plan.keys().map(|key| key.repeat).collect();
+            assert_eq!(last[last.len() - 3..], [from, from + 1, from + 2]);
+            assert_eq!(
+                from,
+                recovery_from(cases as usize, 5, every),
+                "{cases} {every:?}"
+            );
+        }
+        // 4 cases, 5 rounds, and a look behind every 2 of 20.
+        assert_eq!(recovery_from(4, 5, Some(2)), 15);
+        assert_eq!(plan(2, 2, 0).recovery_from(), None);
     }
 
     #[test]

@@ -538,7 +538,7 @@ fn worst(chapter: &Chapter) -> Option<String> {
         let experiment = &load.experiment;
         let whose = whose(load);
         let Some(worst) = &experiment.worst else {
-            return format!("{whose}not known: <a href=\"#loads\">no condition is valid</a>");
+            return format!("{whose}not known: <a href=\"#loads\">no load is valid</a>");
         };
         let point = experiment
             .points
@@ -550,6 +550,12 @@ fn worst(chapter: &Chapter) -> Option<String> {
             ""
         } else {
             ", not shown to differ from idle"
+        };
+        let near = experiment.slowest.as_ref();
+        let near = near.map_or(0, |slowest| slowest.not_separable.len());
+        let near = match near {
+            0 => String::new(),
+            n => format!(", not told from {}", units::things(n as u64, "other")),
         };
         let left_out = experiment
             .points
@@ -564,7 +570,7 @@ fn worst(chapter: &Chapter) -> Option<String> {
             ),
         };
         format!(
-            "{whose}<b>{}</b>, p50 <a href=\"#loads\">× {} of idle</a>{shown}{left_out}",
+            "{whose}<b>{}</b>, p50 <a href=\"#loads\">× {} of idle</a>{shown}{near}{left_out}",
             escape(worst),
             escape(&stress::of_ratio(ratio))
         )

@@ -9,6 +9,7 @@ use super::table::{Cell, Table};
 use crate::contention::curve::Ratio;
 use crate::contention::read;
 use crate::contention::report::{Experiment, METRICS, Point};
+use crate::contention::validity::Mark;
 use crate::figure::{self, Figure, escape};
 use crate::source::{Source, SourceError};
 use crate::store::rows::CaseEntry;
@@ -80,16 +81,9 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
     let mut lines = vec![idle(experiment)];
     let asked = experiment.slo.as_ref();
     lines.extend(asked.map(|asked| format!("asked: {}.", stress::of_asked(asked))));
-    lines.extend(experiment.worst.as_ref().map(|worst| {
-        let point = experiment
-            .points
-            .iter()
-            .find(|point| point.condition == *worst);
-        let ratio = point.and_then(|point| point.slowdown.get(METRICS[0]));
-        format!(
-            "Worst of the valid conditions: {worst}, p50 × {}.",
-            stress::of_ratio(ratio)
-        )
+    lines.extend(experiment.slowest.as_ref().map(|slowest| {
+        let said = stress::of_slowest(slowest, &experiment.points);
+        format!("Of the valid conditions {said}.")
     }));
     lines.extend(
         experiment
@@ -103,6 +97,12 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
             .as_ref()
             .map(|recovery| format!("Idle again at the end: {}.", stress::of_recovery(recovery))),
     );
+    let shared = shared(experiment);
+    lines.extend(
+        shared
+            .iter()
+            .map(|mark| format!("Every condition: {}.", mark.text)),
+    );
     let lines: Vec<String> = lines
         .iter()
         .map(|line| format!("<li>{}</li>", escape(line)))
@@ -113,7 +113,7 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
         .map(|figure| sections::figure(figure, prefix));
     format!(
         "<ul>{}</ul>\n{}<p class=\"quiet\">GB/s: {}. Ratios are paired by round, with half the width of their 95 % \
-         interval, or all of it where it is wide. Against spin: against the same CPUs kept busy with work that needs no memory.</p>\n{}",
+         interval, or all of it where it is wide; a star marks a percentile of too few trials. Against spin: against the same CPUs kept busy with work that needs no memory.</p>\n{}",
         lines.join("\n"),
         table(experiment, whose).html(),
         escape(experiment.currency),
@@ -122,6 +122,8 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
 }
 
 fn idle(experiment: &Experiment) -> String {
+    let mut marks = experiment.baseline.marks.iter();
+    let why = marks.find(|of| of.mark.invalid);
     let ms = |metric: &str| {
         let figure = experiment.baseline.figures.get(metric);
         figure.map_or_else(
@@ -130,11 +132,13 @@ fn idle(experiment: &Experiment) -> String {
         )
     };
     format!(
-        "Idle board: p50 {}, p95 {}, p99 {} ({} repeats).",
+        "Idle board: p50 {}, p95 {}, p99 {} ({}{}).{}",
         ms(METRICS[0]),
         ms(METRICS[1]),
         ms(METRICS[2]),
-        experiment.baseline.repeats
+        units::things(experiment.baseline.repeats as u64, "repeat"),
+        stress::of_baseline(&experiment.baseline),
+        why.map_or_else(String::new, |why| format!(" {}.", why.mark.text))
     )
 }
 
@@ -157,6 +161,7 @@ fn table(experiment: &Experiment, whose: &str) -> Table {
         .figures("p99 × idle")
         .figures("p50 × spin")
         .column("worth knowing");
+    let shared = shared(experiment);
     for point in &experiment.points {
         let ratio = |ratio: Option<&Ratio>| {
             Cell::figure(stress::of_ratio(ratio), ratio.map(|ratio| ratio.ratio))
@@ -169,14 +174,20 @@ fn table(experiment: &Experiment, whose: &str) -> Table {
             ratio(point.slowdown.get(METRICS[1])),
             ratio(point.slowdown.get(METRICS[2])),
             ratio(point.over_spin.get(METRICS[0])),
-            Cell::text(worth_knowing(point)),
+            Cell::text(worth_knowing(point, &shared)),
         ]);
     }
     table
 }
 
+/// Notes that every repeat of every condition has, which are said once.
+fn shared(experiment: &Experiment) -> Vec<Mark> {
+    let points = experiment.points.iter().map(stress::marked);
+    stress::common(&points.collect::<Vec<_>>())
+}
+
 /// Whether a point counts, and its marks, each code once.
-fn worth_knowing(point: &Point) -> String {
+fn worth_knowing(point: &Point, shared: &[Mark]) -> String {
     let mut words: Vec<String> = Vec::new();
     if !point.valid {
         words.push(format!(
@@ -184,7 +195,8 @@ fn worth_knowing(point: &Point) -> String {
             point.valid_repeats, point.repeats
         ));
     }
-    let mut codes: Vec<&str> = point.marks.iter().map(|of| of.mark.code).collect();
+    let own = point.marks.iter().filter(|of| !shared.contains(&of.mark));
+    let mut codes: Vec<&str> = own.map(|of| of.mark.code).collect();
     codes.sort_unstable();
     codes.dedup();
     for code in codes {

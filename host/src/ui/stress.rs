@@ -5,9 +5,12 @@ use crate::contention::gap::Gaps;
 use crate::contention::knee::Slope;
 use crate::contention::ladder::Ladder;
 use crate::contention::levels::{Curve, Slo};
-use crate::contention::limit::{Answer, Asked, Limit};
+use crate::contention::limit::{Answer, Asked, Limit, Told};
 use crate::contention::read::Found;
-use crate::contention::report::{DEVICE, Experiment, METRICS, Point, Recovery};
+use crate::contention::recovery::{Board, Recovery};
+use crate::contention::report::{Baseline, DEVICE, Experiment, METRICS, OfRepeat, Point};
+use crate::contention::validity::Mark;
+use crate::contention::worst::Slowest;
 use crate::summary::CaseSummary;
 
 use super::cases;
@@ -47,14 +50,21 @@ fn of_experiment(experiment: &Experiment) -> String {
             .figures
             .get(metric)
             .map(|figure| figure.ms);
-        ms.map_or_else(|| UNKNOWN.to_owned(), |ms| format!("{} ms", figure(ms)))
+        let of = experiment.baseline.figures.get(metric);
+        let mark = of.map_or("", |of| if of.lack(metric).is_some() { FEW } else { "" });
+        ms.map_or_else(
+            || UNKNOWN.to_owned(),
+            |ms| format!("{} ms{mark}", figure(ms)),
+        )
     };
+    let baseline = &experiment.baseline;
     out.extend([format!(
-        "idle: p50 {}, p95 {}, p99 {} ({} repeats)\n\n",
+        "idle: p50 {}, p95 {}, p99 {} ({}{})\n\n",
         idle(METRICS[0]),
         idle(METRICS[1]),
         idle(METRICS[2]),
-        experiment.baseline.repeats
+        things(baseline.repeats as u64, "repeat"),
+        of_baseline(baseline),
     )]);
     out.push_str(&table(experiment));
     out.push('\n');
@@ -69,16 +79,9 @@ fn of_experiment(experiment: &Experiment) -> String {
     for ladder in &experiment.ladders {
         out.push_str(&of_ladder(ladder));
     }
-    if let Some(worst) = &experiment.worst {
-        let point = experiment
-            .points
-            .iter()
-            .find(|point| point.condition == *worst);
-        let ratio = point.and_then(|point| point.slowdown.get(METRICS[0]));
-        out.extend([format!(
-            "slowest under {worst}: p50 × {}\n",
-            of_ratio(ratio)
-        )]);
+    if let Some(slowest) = &experiment.slowest {
+        let line = of_slowest(slowest, &experiment.points);
+        out.extend([wrapped(&line, usize::from(PAGE), 2), "\n".into()]);
     }
     if let Some(recovery) = &experiment.recovery {
         out.extend([format!(
@@ -86,9 +89,72 @@ fn of_experiment(experiment: &Experiment) -> String {
             of_recovery(recovery)
         )]);
     }
-    out.push_str(&marks(&experiment.points));
+    out.extend([format!("in short: {}\n", experiment.verdict.words())]);
+    let idle = ("idle", baseline.repeats, baseline.marks.as_slice());
+    let points = experiment.points.iter().map(marked);
+    let all = std::iter::once(idle).chain(points);
+    let all = all.chain(experiment.recovery.as_ref().map(at_the_end));
+    out.push_str(&marks(&all.collect::<Vec<_>>()));
+    let ratios = experiment.points.iter().flat_map(|point| {
+        let tenants = point
+            .tenants
+            .iter()
+            .flat_map(|tenant| tenant.slowdown.values());
+        point.slowdown.values().chain(tenants)
+    });
+    out.push_str(few(ratios));
     out.extend([format!("GB/s: {}\n", experiment.currency)]);
     out
+}
+
+/// Behind the number of repeats of what all is held against.
+pub(crate) fn of_baseline(baseline: &Baseline) -> String {
+    match baseline.valid {
+        true if baseline.valid_repeats == baseline.repeats => String::new(),
+        true => format!(", {} of them count", baseline.valid_repeats),
+        false => format!(
+            ", {} of them count: INVALID, and all below with it",
+            baseline.valid_repeats
+        ),
+    }
+}
+
+/// Which condition slows it most, and how sure that is.
+pub(crate) fn of_slowest(slowest: &Slowest, points: &[Point]) -> String {
+    let point = points
+        .iter()
+        .find(|point| point.condition == slowest.condition);
+    let ratio = point.and_then(|point| point.slowdown.get(METRICS[0]));
+    let mut line = format!(
+        "slowest under {}: p50 × {}",
+        slowest.condition,
+        of_ratio(ratio)
+    );
+    match slowest.not_separable.as_slice() {
+        _ if slowest.of < 2 => {}
+        [] => line.push_str(", slower than under each of the others"),
+        others => line.extend([", not told from ".to_owned(), others.join(", ")]),
+    }
+    if slowest.of > 2 {
+        line.extend([format!(
+            "; the largest of {} figures is larger than it would be again",
+            slowest.of
+        )]);
+    }
+    line
+}
+
+/// Behind a figure that rests on too few trials.
+const FEW: &str = "*";
+
+/// What the mark means, where one of these has it.
+fn few<'a>(mut ratios: impl Iterator<Item = &'a Ratio>) -> &'static str {
+    match ratios.any(|ratio| !ratio.enough) {
+        true => {
+            "* not enough independent trials for this percentile: a longer --duration has more\n"
+        }
+        false => "",
+    }
 }
 
 fn heading(axes: &std::collections::BTreeMap<String, String>, simulated: bool) -> String {
@@ -201,49 +267,53 @@ fn gbps(point: &Point) -> String {
     figure(point.x_bps.map(|bps| bps / 1e9))
 }
 
-/// How far p50 at the end may surely be from before for the board to be called the same: what two runs must
-/// differ by to be told apart.
-const SAME: f64 = 0.03;
-
 /// Whether the board at the end was that of the experiment.
 pub(crate) fn of_recovery(recovery: &Recovery) -> String {
-    let verdict = match (recovery.recovered, recovery.ci95) {
-        (false, _) => "the board is NOT what it was: it drifted, or is still hot".to_owned(),
-        (true, None) => "too few repeats to tell whether it is the same".to_owned(),
-        (true, Some((low, high))) if 1.0 - SAME <= low && high <= 1.0 + SAME => {
-            "the board is what it was".to_owned()
+    let of = things(recovery.repeats as u64, "repeat");
+    let of = match recovery.valid_repeats == recovery.repeats {
+        true => of,
+        false => format!("{of}, {} of them valid", recovery.valid_repeats),
+    };
+    let ratio = recovery.ratio;
+    let ratio = ratio.map_or_else(
+        || format!("p50 of before and now cannot be compared ({of})"),
+        |ratio| format!("p50 × {} of before ({of})", figure(ratio)),
+    );
+    let verdict = match (recovery.board, recovery.ci95) {
+        (Board::Other, _) => "the board is NOT what it was: it drifted, or is still hot".to_owned(),
+        (Board::Same, _) => "the board is what it was".to_owned(),
+        (Board::Undecided, None) => {
+            "too few valid repeats to tell whether the board is the same".to_owned()
         }
-        (true, Some((low, high))) => format!(
+        (Board::Undecided, Some((low, high))) => format!(
             "no change is shown, but one to × {} or × {} is not ruled out",
             figure(low),
             figure(high)
         ),
     };
-    format!(
-        "p50 × {} of before ({}): {verdict}",
-        figure(recovery.ratio),
-        things(recovery.repeats as u64, "repeat")
-    )
+    format!("{ratio}: {verdict}")
 }
 
 /// Where an interval reaches this far to either side, it is no longer as wide above as below.
 const NARROW: f64 = 0.1;
 
 /// `1.083 ±1.2 %`: half the width of the interval, as a share of the ratio; the whole of a wide interval:
-/// `1.762 (0.77…4.03)`.
+/// `1.762 (0.77…4.03)`. A star behind the ratio says that its percentile rests on too few trials.
 pub(crate) fn of_ratio(ratio: Option<&Ratio>) -> String {
     let Some(ratio) = ratio else {
         return UNKNOWN.to_owned();
     };
+    let mark = if ratio.enough { "" } else { FEW };
+    let point = format!("{}{mark}", figure(ratio.ratio));
     match ratio.ci95 {
         Some((low, high)) => {
             let half = round((high / low).sqrt() - 1.0);
             match half <= NARROW {
-                true => format!("{} ±{}", figure(ratio.ratio), percent(half)),
-                false => format!("{} ({low:.2}…{high:.2})", figure(ratio.ratio)),
+                true => format!("{point} ±{}", percent(half)),
+                false => format!("{point} ({low:.2}…{high:.2})"),
             }
         }
-        None => figure(ratio.ratio),
+        None => point,
     }
 }
 
@@ -410,15 +480,22 @@ pub(crate) fn of_asked(asked: &Asked) -> String {
         all.filter(move |told| told.answer == answer)
     };
     let names = |answer: Answer| -> Option<String> {
-        let names: Vec<&str> = told(answer).map(|told| told.condition.as_str()).collect();
+        let few = |told: &Told| match (&told.too_few_trials, answer) {
+            (Some(why), Answer::Broken) => format!("{} ({why})", told.condition),
+            _ => told.condition.clone(),
+        };
+        let names: Vec<String> = told(answer).map(few).collect();
         (!names.is_empty()).then(|| names.join(", "))
     };
     let undecided = told(Answer::Undecided).map(|told| {
         let interval = told.figure.and_then(|figure| figure.ci95);
-        let why = interval.map_or_else(
+        let mut why = interval.map_or_else(
             || "no interval".to_owned(),
             |(low, high)| format!("{} to {} ms", figure(low), figure(high)),
         );
+        if let Some(few) = &told.too_few_trials {
+            why.extend(["; ", few.as_str()]);
+        }
         format!("{} ({why})", told.condition)
     });
     let undecided: Vec<String> = undecided.collect();
@@ -455,39 +532,59 @@ fn of_slo(slo: &Slo) -> String {
     };
     let crossing = slo.crossing_gbps;
     let crossing = crossing.map(|x| format!("; the points cross it at {} GB/s", figure(x)));
+    let few = slo.too_few_trials.as_ref();
+    let few = few.map(|why| format!(" ({why} at the level that has the fewest)"));
     format!(
-        "  {}: {kept}, {broken}{}\n",
+        "  {}: {kept}, {broken}{}{}\n",
         bound(&slo.metric, slo.limit_ms),
-        crossing.unwrap_or_default()
+        crossing.unwrap_or_default(),
+        few.unwrap_or_default()
     )
 }
 
-/// Why points or repeats of them do not count, each reason once a condition.
-fn marks(points: &[Point]) -> String {
+/// What marks stand on: its name, how many repeats it has, and the marks.
+pub(crate) type Marked<'a> = (&'a str, usize, &'a [OfRepeat]);
+
+pub(crate) fn marked(point: &Point) -> Marked<'_> {
+    (&point.condition, point.repeats, &point.marks)
+}
+
+fn at_the_end(recovery: &Recovery) -> Marked<'_> {
+    ("the end", recovery.repeats, &recovery.marks)
+}
+
+/// Why points or repeats of them do not count, each reason once a condition. What is said of all repeats of
+/// all of them in the same words, and takes none out, is said once.
+fn marks(all: &[Marked<'_>]) -> String {
     let mut out = String::new();
-    for point in points {
-        let mut codes: Vec<&str> = point.marks.iter().map(|mark| mark.mark.code).collect();
+    let common = common(all);
+    for mark in &common {
+        out.extend([format!("everywhere: {} (note): {}\n", mark.code, mark.text)]);
+    }
+    for (name, repeats, marks) in all {
+        let is_own = |of: &&OfRepeat| !common.contains(&of.mark);
+        let mut codes: Vec<(&str, bool)> = marks
+            .iter()
+            .filter(is_own)
+            .map(|of| (of.mark.code, of.mark.invalid))
+            .collect();
         codes.sort_unstable();
         codes.dedup();
-        for code in codes {
-            let of_code: Vec<_> = point
-                .marks
-                .iter()
-                .filter(|mark| mark.mark.code == code)
-                .collect();
+        for (code, invalid) in codes {
+            let is_of = |of: &&OfRepeat| (of.mark.code, of.mark.invalid) == (code, invalid);
+            let of_code: Vec<&OfRepeat> = marks.iter().filter(is_own).filter(is_of).collect();
             let Some(first) = of_code.first() else {
                 continue;
             };
-            let counts = if first.mark.invalid {
-                "does not count"
-            } else {
-                "note"
+            let counts = if invalid { "does not count" } else { "note" };
+            let mut numbers: Vec<Option<u32>> = of_code.iter().map(|of| of.repeat).collect();
+            numbers.dedup();
+            let times = match first.repeat {
+                Some(_) => format!(" in {} of {repeats} repeats", numbers.len()),
+                None => String::new(),
             };
             out.extend([format!(
-                "{}: {code} in {} of {} repeats ({counts}): {}\n",
-                point.condition,
-                of_code.len(),
-                point.repeats,
+                "{name}: {code}{times} ({counts}): {}\n",
                 first.mark.text
             )]);
         }
@@ -495,25 +592,70 @@ fn marks(points: &[Point]) -> String {
     out
 }
 
+/// Notes that every repeat of every one has.
+pub(crate) fn common(all: &[Marked<'_>]) -> Vec<Mark> {
+    let Some((_, _, first)) = all.first().filter(|_| all.len() > 1) else {
+        return Vec::new();
+    };
+    let is_common = |mark: &&Mark| {
+        !mark.invalid
+            && all.iter().all(|(_, repeats, marks)| {
+                let own = marks.iter().filter(|of| of.mark == **mark);
+                *repeats > 0 && own.count() >= *repeats
+            })
+    };
+    let mut common: Vec<Mark> = Vec::new();
+    for mark in first.iter().map(|of| &of.mark).filter(is_common) {
+        if !common.contains(mark) {
+            common.push(mark.clone());
+        }
+    }
+    common
+}
+
 fn of_gaps(gaps: &Gaps) -> String {
     let mut table = Table::new()
         .figure("gap ms")
         .figure("p50 × none")
         .figure("p95 × none")
-        .figure("p99 × none");
+        .figure("p99 × none")
+        .text("");
     for point in &gaps.points {
         table.row([
             figure(point.gap_ms),
             of_ratio(point.slowdown.get(METRICS[0])),
             of_ratio(point.slowdown.get(METRICS[1])),
             of_ratio(point.slowdown.get(METRICS[2])),
+            (if point.valid { "" } else { "invalid" }).to_owned(),
         ]);
     }
-    format!(
-        "{}idle time between trials\n\n{}\n",
+    let mut out = format!(
+        "{}idle time between trials; without: {}{}\n\n{}\n",
         heading(&gaps.axes, gaps.simulated),
+        things(gaps.baseline.repeats as u64, "repeat"),
+        of_baseline(&gaps.baseline),
         table.render()
-    )
+    );
+    if let Some(recovery) = &gaps.recovery {
+        out.extend([format!(
+            "without a gap again at the end: {}\n",
+            of_recovery(recovery)
+        )]);
+    }
+    let names: Vec<String> = gaps
+        .points
+        .iter()
+        .map(|point| format!("gap {} ms", figure(point.gap_ms)))
+        .collect();
+    let points = names.iter().zip(&gaps.points);
+    let points = points.map(|(name, point)| (name.as_str(), point.repeats, point.marks.as_slice()));
+    let baseline = &gaps.baseline;
+    let without = ("no gap", baseline.repeats, baseline.marks.as_slice());
+    let all = std::iter::once(without).chain(points);
+    let all = all.chain(gaps.recovery.as_ref().map(at_the_end));
+    out.push_str(&marks(&all.collect::<Vec<_>>()));
+    out.push_str(few(gaps.points.iter().flat_map(|p| p.slowdown.values())));
+    out
 }
 
 #[cfg(test)]
@@ -521,7 +663,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::contention::limit::Told;
     use crate::contention::report::Figure;
     use crate::contention::testing;
 
@@ -530,6 +671,7 @@ mod tests {
             ratio,
             ci95: Some((ratio - half, ratio + half)),
             rounds: 5,
+            enough: true,
         };
         Point {
             x_bps: Some(gbps * 1e9),
@@ -563,7 +705,12 @@ mod tests {
         Told {
             condition: condition.into(),
             answer,
-            figure: Some(Figure { ms: 10.0, ci95 }),
+            too_few_trials: None,
+            figure: Some(Figure {
+                ms: 10.0,
+                ci95,
+                trials: None,
+            }),
         }
     }
 
@@ -626,29 +773,115 @@ mod tests {
             ratio: 1.1,
             ci95: Some((1.0, 1.21)),
             rounds: 5,
+            enough: true,
         };
         assert_eq!(of_ratio(Some(&ratio)), "1.1 ±10 %");
+        let few = Ratio {
+            enough: false,
+            ..ratio
+        };
+        assert_eq!(of_ratio(Some(&few)), "1.1* ±10 %");
+        assert_eq!(super::few([ratio].iter()), "");
+        assert!(super::few([ratio, few].iter()).starts_with("* not enough"));
         assert_eq!(of_ratio(None), UNKNOWN);
     }
 
     #[test]
     fn a_board_is_called_the_same_only_where_the_interval_says_so() {
-        let of = |recovered, ci95| {
+        let of = |board, ci95| {
             of_recovery(&Recovery {
-                ratio: 1.01,
+                ratio: Some(1.01),
                 ci95,
                 repeats: 3,
-                recovered,
+                valid_repeats: 3,
+                board,
+                marks: Vec::new(),
             })
         };
-        let same = of(true, Some((0.995, 1.025)));
+        let same = of(Board::Same, Some((0.995, 1.025)));
         assert_eq!(
             same,
             "p50 × 1.01 of before (3 repeats): the board is what it was"
         );
-        let wide = of(true, Some((0.5, 2.0)));
+        let wide = of(Board::Undecided, Some((0.5, 2.0)));
         assert!(wide.contains("× 0.5 or × 2 is not ruled out"), "{wide}");
-        assert!(of(true, None).contains("too few repeats"));
-        assert!(of(false, Some((1.005, 1.015))).contains("NOT"));
+        assert!(of(Board::Undecided, None).contains("too few valid repeats"));
+        assert!(of(Board::Other, Some((1.005, 1.015))).contains("NOT"));
+        let none = of_recovery(&Recovery {
+            ratio: None,
+            ci95: None,
+            repeats: 3,
+            valid_repeats: 1,
+            board: Board::Undecided,
+            marks: Vec::new(),
+        });
+        assert!(none.contains("(3 repeats, 1 of them valid)"), "{none}");
+    }
+
+    fn mark(repeat: Option<u32>, code: &'static str, invalid: bool) -> OfRepeat {
+        let mark = Mark {
+            code,
+            text: format!("why {code}"),
+            invalid,
+        };
+        OfRepeat { repeat, mark }
+    }
+
+    #[test]
+    fn what_is_said_of_every_repeat_is_said_once_and_the_rest_where_it_is() {
+        let unknown = |repeat| mark(Some(repeat), "clock_unknown", false);
+        let idle = [unknown(0), unknown(1), mark(Some(1), "throttled", true)];
+        let read = [
+            unknown(0),
+            unknown(1),
+            mark(Some(0), "load_starved", true),
+            mark(Some(0), "load_starved", true),
+            mark(None, "baseline_invalid", true),
+        ];
+        let said = marks(&[("idle", 2, &idle), ("mem_read:cpu1", 2, &read)]);
+        let expected = [
+            "everywhere: clock_unknown (note): why clock_unknown",
+            "idle: throttled in 1 of 2 repeats (does not count): why throttled",
+            "mem_read:cpu1: baseline_invalid (does not count): why baseline_invalid",
+            "mem_read:cpu1: load_starved in 1 of 2 repeats (does not count): why load_starved",
+        ];
+        assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+        // One that lacks it has its own line for each of the others.
+        let said = marks(&[("idle", 2, &idle), ("spin:cpu1", 2, &[])]);
+        assert!(
+            said.starts_with("idle: clock_unknown in 2 of 2 repeats (note)"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn an_answer_of_few_trials_says_so() {
+        let few = |told: Told| Told {
+            too_few_trials: Some("not enough trials for p99: 30 of 662".into()),
+            ..told
+        };
+        let all = asked(vec![
+            few(told("idle", Answer::Undecided, Some((9.0, 11.0)))),
+            few(told("io", Answer::Broken, Some((34.0, 40.0)))),
+        ]);
+        assert_eq!(
+            of_asked(&all),
+            "p99 ≤ 33 ms with its whole 95 % interval: shown to be kept by none; \
+             broken by io (not enough trials for p99: 30 of 662); \
+             not decided for idle (9 to 11 ms; not enough trials for p99: 30 of 662)"
+        );
+    }
+
+    #[test]
+    fn the_slowest_is_named_with_what_it_is_not_told_from() {
+        let points = [point("mem_copy:cpu1", 8.0, 1.5, 0.1, true)];
+        let slowest = Slowest {
+            condition: "mem_copy:cpu1".into(),
+            of: 12,
+            not_separable: vec!["mem_read:cpu1".into()],
+        };
+        let said = of_slowest(&slowest, &points);
+        assert!(said.contains("not told from mem_read:cpu1"), "{said}");
+        assert!(said.contains("largest of 12 figures"), "{said}");
     }
 }

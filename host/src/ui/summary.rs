@@ -432,7 +432,10 @@ fn board(summary: &CaseSummary) -> Option<String> {
                 true => "GPU memory, of all",
                 false => "GPU memory",
             },
-            board.gpu_memory.as_ref().map(|m| units::bytes(m.mean_bytes)),
+            board
+                .gpu_memory
+                .as_ref()
+                .map(|m| units::bytes(m.mean_bytes)),
         ),
         (
             "power",

@@ -9,7 +9,7 @@ use crate::plan::check;
 use crate::plan::condition::{Condition, Level, Term};
 
 /// Levels of a ladder where nobody names others, in percent of the calibrated maximum.
-pub(super) const LEVELS: &str = "10,25,40,55,70,85,100";
+pub(super) const LEVELS: [f64; 7] = [10.0, 25.0, 40.0, 55.0, 70.0, 85.0, 100.0];
 
 /// What a ladder is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,8 +62,37 @@ pub(super) fn share_cpus(
     Ok((worker, stress))
 }
 
+/// Idle, the ladder of stressors where there are some, and conditions of somebody's own, each with its control.
+pub(super) fn with_own(wish: &Wish, own: &[Condition]) -> Result<Vec<String>, CommandError> {
+    let mut out = match own {
+        [] => ladder(wish)?,
+        _ if wish.stressors.is_empty() => vec![Condition::default()],
+        _ => ladder(wish)?,
+    };
+    for cpus in places(own) {
+        out.push(one(wish, "spin", &cpus, 100.0)?);
+    }
+    out.extend(own.iter().cloned());
+    Ok(distinct(&out))
+}
+
+/// The sets of CPUs that conditions have, each once: what is left of one beside its control is told by a
+/// control on the same CPUs, no more and no fewer.
+fn places(conditions: &[Condition]) -> Vec<Vec<u16>> {
+    let mut out: Vec<Vec<u16>> = Vec::new();
+    for condition in conditions {
+        let mut cpus: Vec<u16> = condition.cpus().collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        if !cpus.is_empty() && !out.contains(&cpus) {
+            out.push(cpus);
+        }
+    }
+    out
+}
+
 /// Idle, spin, and every stressor at every level.
-pub(super) fn conditions(wish: &Wish) -> Result<Vec<String>, CommandError> {
+fn ladder(wish: &Wish) -> Result<Vec<Condition>, CommandError> {
     let mut out = vec![Condition::default(), one(wish, "spin", &wish.cpus, 100.0)?];
     for stressor in &wish.stressors {
         for level in &wish.levels {
@@ -73,7 +102,7 @@ pub(super) fn conditions(wish: &Wish) -> Result<Vec<String>, CommandError> {
             }
         }
     }
-    Ok(distinct(&out))
+    Ok(out)
 }
 
 /// A condition with each value of an option of its models, or as it is where none is asked for.
@@ -92,12 +121,38 @@ pub(super) fn over_option(own: &Condition, option: Option<&(String, String)>) ->
     values.split(',').map(with).collect()
 }
 
-/// Idle, spin, and every stressor at full effort in every place: each CPU by itself, and all together.
-pub(super) fn worst(wish: &Wish) -> Result<Vec<String>, CommandError> {
+/// More single CPUs than this are not tried one by one: each is a dozen conditions, and CPUs of one kind in one
+/// place of the chip are as good as each other.
+const MOST_PLACES: usize = 4;
+
+/// Idle, spin, and every stressor at full effort in every place: all CPUs together, and each by itself. Of many
+/// CPUs one of each kind is tried; what was left out is said.
+pub(super) fn worst(
+    wish: &Wish,
+    device: &DeviceInfo,
+) -> Result<(Vec<String>, Option<String>), CommandError> {
+    let single = match wish.cpus.len() {
+        0 | 1 => Vec::new(),
+        n if n <= MOST_PLACES => wish.cpus.clone(),
+        _ => one_of_each(&wish.cpus, device),
+    };
+    let left_out: Vec<u16> = wish
+        .cpus
+        .iter()
+        .copied()
+        .filter(|cpu| !single.contains(cpu))
+        .collect();
+    let left_out = (wish.cpus.len() > 1 && !left_out.is_empty()).then(|| {
+        format!(
+            "of {} CPUs of the load {} are tried by themselves and {} only together with all others; \
+             --stress-cpus names others",
+            wish.cpus.len(),
+            cpu_list(&single),
+            cpu_list(&left_out)
+        )
+    });
     let mut places = vec![wish.cpus.clone()];
-    if wish.cpus.len() > 1 {
-        places.extend(wish.cpus.iter().map(|cpu| vec![*cpu]));
-    }
+    places.extend(single.iter().map(|cpu| vec![*cpu]));
     let mut out = vec![Condition::default()];
     for place in &places {
         out.push(one(wish, "spin", place, 100.0)?);
@@ -109,7 +164,28 @@ pub(super) fn worst(wish: &Wish) -> Result<Vec<String>, CommandError> {
             out.push(one(wish, kind.name, place, 100.0)?);
         }
     }
-    Ok(distinct(&out))
+    Ok((distinct(&out), left_out))
+}
+
+/// The first of the CPUs of each kind, which is told by the highest clock, and the last of all: where CPUs
+/// share caches by their numbers, that is the farthest from it. No more than [`MOST_PLACES`].
+fn one_of_each(cpus: &[u16], device: &DeviceInfo) -> Vec<u16> {
+    let kind = |cpu: u16| {
+        let known = device.cpus.iter().find(|known| known.id == cpu);
+        known.and_then(|known| known.max_khz)
+    };
+    let mut seen: Vec<Option<u64>> = Vec::new();
+    let mut out: Vec<u16> = Vec::new();
+    for cpu in cpus {
+        let kind = kind(*cpu);
+        if !seen.contains(&kind) {
+            seen.push(kind);
+            out.push(*cpu);
+        }
+    }
+    out.truncate(MOST_PLACES - 1);
+    out.extend(cpus.last().filter(|last| !out.contains(last)).copied());
+    out
 }
 
 fn one(wish: &Wish, stressor: &str, cpus: &[u16], percent: f64) -> Result<Condition, CommandError> {
@@ -150,6 +226,8 @@ fn distinct(conditions: &[Condition]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::device::Cpu;
+
     use super::*;
     use crate::store::sample;
 
@@ -173,6 +251,7 @@ mod tests {
             "mem_read:cpu1-2@50%",
             "mem_read:cpu1-2",
         ];
+        let conditions = |wish: &Wish| with_own(wish, &[]);
         assert_eq!(conditions(&wish()).unwrap(), expected);
         let mut sleeping = wish();
         sleeping.throttle = Throttle::Sleep;
@@ -203,7 +282,8 @@ mod tests {
 
     #[test]
     fn the_worst_is_looked_for_on_each_cpu_and_on_all() {
-        let conditions = worst(&wish()).unwrap();
+        let (conditions, left_out) = worst(&wish(), &sample::device()).unwrap();
+        assert_eq!(left_out, None);
         for there in [
             "idle",
             "spin:cpu1",
@@ -215,6 +295,67 @@ mod tests {
         }
         // 13 kinds that work and are not io, less spin, and spin: in three places, and idle.
         assert_eq!(conditions.len(), 1 + 3 * 13);
+    }
+
+    #[test]
+    fn of_many_cpus_one_of_each_kind_is_tried_and_the_rest_is_named() {
+        // Four small ones and six large ones.
+        let mut device = sample::device();
+        let kind = |id: u16| Cpu {
+            id,
+            online: Some(true),
+            max_khz: Some(if id < 4 { 1_800_000 } else { 2_400_000 }),
+        };
+        device.cpus = (0..10).map(kind).collect();
+        let many = Wish {
+            cpus: (1..10).collect(),
+            ..wish()
+        };
+        let (conditions, left_out) = worst(&many, &device).unwrap();
+        // All together, CPU 1, CPU 4 and the last: a dozen conditions each, and idle.
+        assert_eq!(conditions.len(), 1 + 4 * 12);
+        for there in ["spin:cpu1-9", "spin:cpu1", "spin:cpu4", "spin:cpu9"] {
+            assert!(conditions.iter().any(|c| c == there), "{there}");
+        }
+        let left_out = left_out.unwrap();
+        assert!(left_out.contains("2-3,5-8 only together"), "{left_out}");
+    }
+
+    #[test]
+    fn each_condition_of_ones_own_has_a_control_on_its_cpus() {
+        let own = |all: &[&str]| -> Vec<Condition> {
+            let parsed = all.iter().map(|one| Condition::parse(one).unwrap());
+            parsed.collect()
+        };
+        let alone = Wish {
+            stressors: Vec::new(),
+            ..wish()
+        };
+        let texts = [
+            "mem_read:cpu1",
+            "mem_copy:cpu2-3@50%",
+            "mem_write:cpu1+spin:cpu3",
+            "chase:cpu1",
+        ];
+        let expected = [
+            "idle",
+            "spin:cpu1",
+            "spin:cpu2-3",
+            "spin:cpu1,3",
+            "mem_read:cpu1",
+            "mem_copy:cpu2-3@50%",
+            "mem_write:cpu1+spin:cpu3",
+            "chase:cpu1",
+        ];
+        assert_eq!(with_own(&alone, &own(&texts)).unwrap(), expected);
+        // Beside a ladder its own control stays, and what is there already comes once.
+        let beside = with_own(&wish(), &own(&["mem_read:cpu1-2", "io:cpu3"])).unwrap();
+        assert_eq!(&beside[..2], ["idle", "spin:cpu1-2"]);
+        assert_eq!(&beside[beside.len() - 2..], ["spin:cpu3", "io:cpu3"]);
+        assert_eq!(
+            with_own(&alone, &own(&["spin:cpu2"])).unwrap(),
+            ["idle", "spin:cpu2"]
+        );
     }
 
     #[test]

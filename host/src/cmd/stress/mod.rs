@@ -100,21 +100,21 @@ pub struct LoadOptions {
     /// Values of an option of every model that --condition names, such as its quota of an accelerator: a ladder
     #[arg(long, value_name = "KEY=VALUES", value_parser = parse::pair, requires = "condition")]
     pub tenant_option: Option<(String, String)>,
-    /// Levels in percent of what the stressor can do on this board
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = ladder::LEVELS)]
+    /// Levels in percent of what the stressor can do on this board [default: 10,25,40,55,70,85,100]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', allow_hyphen_values = true, value_parser = level, conflicts_with_all = ["worst", "gap"])]
     pub levels: Vec<f64>,
     /// CPUs of the load; without it all but the model's and one for the agent
-    #[arg(long, value_name = "LIST", value_parser = parse::cpus)]
+    #[arg(long, value_name = "LIST", value_parser = parse::cpus, conflicts_with = "gap")]
     pub stress_cpus: Option<parse::CpuList>,
-    /// What a stressor does between two pieces of work
-    #[arg(long, value_name = "HOW", default_value = "spin")]
-    pub throttle: ThrottleChoice,
+    /// What a stressor does between two pieces of work [default: spin]
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["worst", "gap"])]
+    pub throttle: Option<ThrottleChoice>,
     /// Memory that the stressors of a condition go through together, such as 512MiB [default: four times the
     /// caches]
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes, conflicts_with = "gap")]
     pub working_set: Option<edgedyno_shared::units::Bytes>,
     /// How long a load runs before warm-up begins
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::span)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::span, conflicts_with = "gap")]
     pub settle: Nanos,
     /// Looks for the stressor and the CPUs that slow the model most, all at full effort
     #[arg(long, conflicts_with_all = ["stressor", "gap"])]
@@ -126,7 +126,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "FIGURE=TIME", value_parser = slo)]
     pub slo: Option<Limit>,
     /// Calibrate again, whatever is stored
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["gap", "worst"])]
     pub recalibrate: bool,
 }
 
@@ -167,6 +167,37 @@ pub struct StressConduct {
     /// Exit with 0 although findings make the result invalid
     #[arg(long)]
     pub force: bool,
+}
+
+/// A share of what a stressor can do, in percent.
+fn level(text: &str) -> Result<f64, String> {
+    let level = text.trim().parse::<f64>();
+    let level = level.ok().filter(|level| (0.0..=100.0).contains(level));
+    level.ok_or_else(|| "a level is a share from 0 to 100 percent".to_owned())
+}
+
+impl LoadOptions {
+    /// What says how stressors are to be driven says nothing of conditions, which say so themselves.
+    fn check(&self) -> Result<(), CommandError> {
+        if self.condition.is_empty() || !self.stressor.is_empty() {
+            return Ok(());
+        }
+        let given = [
+            ("--levels", !self.levels.is_empty()),
+            ("--throttle", self.throttle.is_some()),
+            ("--working-set", self.working_set.is_some()),
+            ("--stress-cpus", self.stress_cpus.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => {
+                let what = format!("{option} says nothing of a --condition");
+                Err(CommandError::usage(what).hint(
+                    "a condition has its own: mem_read:cpu1@50%/sleep/ws=64MiB; or name a --stressor beside it",
+                ))
+            }
+        }
+    }
 }
 
 fn slo(text: &str) -> Result<Limit, String> {
@@ -324,6 +355,7 @@ fn definition(args: &StressArgs, model: &Path) -> Result<Definition, CommandErro
 
 /// CPUs of the model, and the conditions it is measured under.
 fn conditions(args: &StressArgs) -> Result<(Vec<u16>, Vec<String>), CommandError> {
+    args.load.check()?;
     let board = find_board(&args.board)?;
     let device = block_on(async { Inquiry::open(&board).await?.device().await })?;
     let list = |list: &Option<parse::CpuList>| list.as_ref().map(|list| list.0.clone());
@@ -349,25 +381,30 @@ fn conditions(args: &StressArgs) -> Result<(Vec<u16>, Vec<String>), CommandError
             [] if own.is_empty() => usual(),
             named => named.to_vec(),
         },
-        levels: args.load.levels.clone(),
+        levels: match args.load.levels.as_slice() {
+            [] => ladder::LEVELS.to_vec(),
+            levels => levels.to_vec(),
+        },
         cpus: stress,
         throttle: match args.load.throttle {
-            ThrottleChoice::Spin => Throttle::Spin,
-            ThrottleChoice::Sleep => Throttle::Sleep,
+            None | Some(ThrottleChoice::Spin) => Throttle::Spin,
+            Some(ThrottleChoice::Sleep) => Throttle::Sleep,
         },
         working_set: args.load.working_set.map(|bytes| bytes.0),
     };
-    let mut conditions = match args.load.worst {
-        true => ladder::worst(&wish)?,
-        false => ladder::conditions(&wish)?,
-    };
     let options = args.load.tenant_option.as_ref();
-    for condition in own.iter().flat_map(|own| ladder::over_option(own, options)) {
-        let text = condition.to_string();
-        if !conditions.contains(&text) {
-            conditions.push(text);
+    let own = own.iter().flat_map(|own| ladder::over_option(own, options));
+    let own: Vec<Condition> = own.collect();
+    let conditions = match (args.load.worst, own.as_slice()) {
+        (true, _) => {
+            let (conditions, left_out) = ladder::worst(&wish, &device)?;
+            if let Some(left_out) = left_out {
+                print::note(format_args!("note: {left_out}"));
+            }
+            conditions
         }
-    }
+        (false, own) => ladder::with_own(&wish, own)?,
+    };
     Ok((worker, conditions))
 }
 
@@ -402,8 +439,7 @@ fn outcome(source: &Source, args: &StressArgs, as_json: bool) -> CommandResult {
         )),
         false => print::result(text::text(&found, &summaries)),
     }
-    let mut points = found.experiments.iter().flat_map(|e| &e.points);
-    let invalid = points.any(|point| !point.valid);
+    let invalid = !found.is_valid();
     let exit = (invalid && !args.conduct.force).then_some(Exit::INVALID);
     let measured = summary::verdict(&summaries, args.conduct.force);
     Ok(Exit::of_all(exit.into_iter().chain([measured])))
@@ -425,6 +461,15 @@ mod tests {
         assert_eq!(slo("p50 = 2s"), limit("latency_p50_ms", 2e9));
         for wrong in ["p99", "p99=fast", "rate=30", "p99=-1ms"] {
             assert!(slo(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_level_is_a_share_and_nothing_below_it() {
+        assert_eq!(level("12.5"), Ok(12.5));
+        assert_eq!(level("0"), Ok(0.0));
+        for wrong in ["-10", "NaN", "inf", "101", "", "ten"] {
+            assert!(level(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::ids::{RunId, Sha256};
 use edgedyno_shared::units::Nanos;
 use serde_json::{Map, Value, json};
 
@@ -65,6 +65,7 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
         "recovery": schedule.recovery.map(|recovery| json!({
             "case": recovery.case.to_string(),
             "repeats": recovery.repeats,
+            "from": recovery_from(prepared, recovery.case),
         })),
         "ceilings": schedule.ceilings.to_json(),
         "settle_ns": schedule.settle.map(|settle| settle.0),
@@ -82,6 +83,13 @@ pub(super) fn plan_value(prepared: &Prepared) -> Value {
             "path": library.path,
         })).collect::<Vec<_>>(),
     })
+}
+
+/// The number of the first repeat of the recovery, on the board of its case.
+fn recovery_from(prepared: &Prepared, case: Sha256) -> Option<u32> {
+    let planned = prepared.cases.iter().find(|planned| planned.key == case)?;
+    let none = RunId(String::new());
+    super::execute::planner(&none, prepared, &planned.case.board).recovery_from()
 }
 
 /// The same for the same plan: cases, rules and order.

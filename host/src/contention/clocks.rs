@@ -1,0 +1,320 @@
+//! The clocks of a repeat's window that make another board of it when they are others: of the CPUs that the
+//! model and its load ran on, of the memory, and of accelerators.
+
+use super::validity::Mark;
+use crate::findings::{policies_of, policies_of_cpus};
+use crate::stats::mean;
+use crate::telemetry::{Digest, Figures};
+use crate::ui::telemetry::value;
+use crate::ui::units::percent;
+use crate::view::RepeatView;
+
+/// A clock that moved by more than this made another board of it.
+pub const CLOCK_MOVED: f64 = 0.01;
+
+/// What a clock drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drives {
+    Model,
+    Load,
+    Memory,
+    Accelerator,
+}
+
+/// A clock, or the highest that is allowed, over a window.
+struct Clock<'a> {
+    name: &'a str,
+    drives: Drives,
+    figures: Figures,
+}
+
+/// Parts of names that memory's devices have among those whose clock is scaled.
+const MEMORY: [&str; 4] = ["dmc", "ddr", "emc", "memory"];
+
+fn of(repeat: &RepeatView) -> Vec<Clock<'_>> {
+    let policies = Policies::of(repeat);
+    let clock = |digest: &'_ Digest| -> Option<(Drives, Figures)> {
+        let drives = drives(&digest.channel.name, &policies)?;
+        // An accelerator that sleeps between two jobs shows a clock of zero, and no other is known of then.
+        let figures = digest.figures.filter(|figures| figures.min > 0)?;
+        Some((drives, figures))
+    };
+    let all = repeat.telemetry.iter().filter_map(|digest| {
+        let (drives, figures) = clock(digest)?;
+        let name = digest.channel.name.as_str();
+        Some(Clock {
+            name,
+            drives,
+            figures,
+        })
+    });
+    all.collect()
+}
+
+/// Clock policies of the CPUs that take part.
+struct Policies {
+    /// None where nobody knows which CPUs the model had: any may be its own.
+    model: Option<Vec<u16>>,
+    load: Vec<u16>,
+}
+
+impl Policies {
+    fn of(repeat: &RepeatView) -> Self {
+        let stress = repeat.row.stress.iter().flat_map(|row| &row.cpus);
+        let tenants = repeat.row.tenants.iter();
+        let tenants = tenants.flat_map(|row| &row.tenant.cpus);
+        let model = policies_of(repeat);
+        Self {
+            model: (!model.is_empty()).then_some(model),
+            load: policies_of_cpus(repeat, stress.chain(tenants).copied()),
+        }
+    }
+
+    fn drive(&self, policy: u16) -> Option<Drives> {
+        match &self.model {
+            None => Some(Drives::Model),
+            Some(model) if model.contains(&policy) => Some(Drives::Model),
+            Some(_) => self.load.contains(&policy).then_some(Drives::Load),
+        }
+    }
+}
+
+fn drives(name: &str, policies: &Policies) -> Option<Drives> {
+    let (clock, what) = name.rsplit_once('.')?;
+    if !matches!(what, "freq" | "freq_max") {
+        return None;
+    }
+    let (kind, which) = clock.split_once('.').unwrap_or((clock, ""));
+    match kind {
+        "cpu" => policies.drive(which.strip_prefix("policy")?.parse().ok()?),
+        "emc" | "tegrastats" => Some(Drives::Memory),
+        "devfreq" if MEMORY.iter().any(|part| which.contains(part)) => Some(Drives::Memory),
+        "devfreq" | "bpu" | "npu" | "nvml" => Some(Drives::Accelerator),
+        _ => None,
+    }
+}
+
+/// Whether the model ran on an accelerator, as far as its backend tells: else what one does is others' work.
+fn is_accelerated(repeat: &RepeatView) -> bool {
+    let own = repeat.row.schemas.iter().find(|schema| schema.lane == 0);
+    own.is_some_and(|own| own.columns.iter().any(|column| column.name == "device_ns"))
+}
+
+/// Clocks that did not stay within the window.
+pub(super) fn moved(repeat: &RepeatView) -> Vec<Mark> {
+    let accelerated = is_accelerated(repeat);
+    let mark = |clock: Clock<'_>| {
+        let moved = 1.0 - clock.figures.min as f64 / clock.figures.max as f64;
+        let text = format!("{} moved by {} in the window", clock.name, share(moved));
+        (moved > CLOCK_MOVED).then(|| clock.mark("clock_moved", text, accelerated))
+    };
+    of(repeat).into_iter().filter_map(mark).collect()
+}
+
+/// That no clock of the model's CPUs was seen, where none was.
+pub(super) fn unknown(repeat: &RepeatView) -> Option<Mark> {
+    let mut clocks = of(repeat).into_iter();
+    let is_seen =
+        clocks.any(|clock| clock.drives == Drives::Model && clock.name.ends_with(".freq"));
+    (!is_seen).then(|| {
+        let text = "no clock of the model's CPUs was seen: whether it stayed is not known";
+        Mark::note("clock_unknown", text.into())
+    })
+}
+
+impl Clock<'_> {
+    fn mark(&self, code: &'static str, text: String, accelerated: bool) -> Mark {
+        match self.drives {
+            Drives::Accelerator if !accelerated => Mark::note(code, text),
+            _ => Mark::invalid(code, text),
+        }
+    }
+}
+
+/// Mean clocks of the idle board, by name.
+pub(super) struct Idle(Vec<(String, f64)>);
+
+impl Idle {
+    pub(super) fn of(repeats: &[&RepeatView]) -> Self {
+        let mut all: Vec<(String, Vec<f64>)> = Vec::new();
+        for clock in repeats.iter().flat_map(|repeat| of(repeat)) {
+            match all.iter_mut().find(|(name, _)| name == clock.name) {
+                Some((_, means)) => means.push(clock.figures.mean),
+                None => all.push((clock.name.to_owned(), vec![clock.figures.mean])),
+            }
+        }
+        let all = all.into_iter();
+        Self(
+            all.filter_map(|(name, means)| Some((name, mean::arithmetic(&means)?)))
+                .collect(),
+        )
+    }
+
+    /// Clocks that stood elsewhere than on the idle board. A CPU that has nothing to do but the load has
+    /// another clock on the idle board, which is nobody's loss.
+    pub(super) fn differ(&self, repeat: &RepeatView) -> Vec<Mark> {
+        let accelerated = is_accelerated(repeat);
+        let mark = |clock: Clock<'_>| {
+            let (_, idle) = self.0.iter().find(|(name, _)| name == clock.name)?;
+            let off = clock.figures.mean / idle - 1.0;
+            let text = format!(
+                "{} was {} on average, {} {} than on the idle board",
+                clock.name,
+                value("hz", clock.figures.mean),
+                share(off.abs()),
+                if off < 0.0 { "lower" } else { "higher" }
+            );
+            let is_other = off.abs() > CLOCK_MOVED && clock.drives != Drives::Load;
+            is_other.then(|| clock.mark("clock_differs", text, accelerated))
+        };
+        of(repeat).into_iter().filter_map(mark).collect()
+    }
+}
+
+/// Mean clock of what the model ran on: of its accelerators where the backend tells of one and they show a
+/// clock, else of its CPUs.
+pub(super) fn engine_hz(repeat: &RepeatView) -> Option<f64> {
+    let clocks = of(repeat);
+    let of_kind = |drives: Drives| {
+        let own = clocks.iter().filter(|clock| clock.drives == drives);
+        let own = own.filter(|clock| clock.name.ends_with(".freq"));
+        mean::arithmetic(&own.map(|clock| clock.figures.mean).collect::<Vec<_>>())
+    };
+    let accelerator = of_kind(Drives::Accelerator).filter(|_| is_accelerated(repeat));
+    accelerator.or_else(|| of_kind(Drives::Model))
+}
+
+/// Mean of the hottest sensor over the window, in °C.
+pub(super) fn hottest_c(repeat: &RepeatView) -> Option<f64> {
+    let sensors = repeat.telemetry.iter().filter(|digest| {
+        digest.channel.unit == "millicelsius" && digest.channel.name.ends_with(".temp")
+    });
+    let means = sensors.filter_map(|digest| Some(digest.figures?.mean / 1e3));
+    means.reduce(f64::max)
+}
+
+/// Two digits are enough.
+fn share(of: f64) -> String {
+    percent((of * 1e3).round() / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::telemetry::ChannelKind;
+
+    use super::super::testing::{digest, watched};
+    use super::*;
+
+    fn codes(marks: &[Mark]) -> Vec<(&'static str, bool)> {
+        marks.iter().map(|mark| (mark.code, mark.invalid)).collect()
+    }
+
+    fn clock(name: &str, values: &[i64]) -> Digest {
+        digest(name, ChannelKind::Gauge, values)
+    }
+
+    /// The model of the sample runs on CPUs 2 and 3, and its backend tells device time.
+    #[test]
+    fn clocks_of_model_memory_and_accelerator_must_stay_and_those_of_others_need_not() {
+        let moves = |name: &str| codes(&moved(&watched(vec![clock(name, &[2_000, 1_900])])));
+        let invalid = vec![("clock_moved", true)];
+        for name in [
+            "cpu.policy0.freq",
+            "cpu.policy0.freq_max",
+            "emc.freq",
+            "tegrastats.emc.freq",
+            "devfreq.dmc.freq",
+            "devfreq.3d400000_memory_controller.freq",
+            "devfreq.17000000.gpu.freq",
+            "bpu.0.freq",
+            "npu.0.freq",
+            "nvml.0.freq",
+        ] {
+            assert_eq!(moves(name), invalid, "{name}");
+        }
+        for other in ["cpu.policy0.freq_min", "cpu.policy0.freq_limit", "mem.free"] {
+            assert_eq!(moves(other), [], "{other}");
+        }
+        let steady = watched(vec![clock("emc.freq", &[2_000, 1_985])]);
+        assert_eq!(moved(&steady), []);
+        let asleep = watched(vec![clock("npu.0.freq", &[0, 1_400, 0])]);
+        assert_eq!(moved(&asleep), []);
+    }
+
+    #[test]
+    fn a_policy_of_cpus_that_nobody_used_is_left_out() {
+        let little = clock("cpu.policy0.freq", &[1_000, 500]);
+        let big = clock("cpu.policy2.freq", &[2_000, 2_000]);
+        assert_eq!(moved(&watched(vec![little.clone(), big.clone()])), []);
+        let mut loaded = watched(vec![little, big]);
+        let spin = crate::store::rows::EffortRow::Full;
+        loaded.row.stress = vec![super::super::achieved::tests::row("spin", spin, 0, 999)];
+        assert_eq!(
+            codes(&moved(&loaded)),
+            [("clock_moved", true)],
+            "CPU 1 spins"
+        );
+    }
+
+    #[test]
+    fn an_accelerator_that_the_model_does_not_use_is_a_note() {
+        let mut repeat = watched(vec![clock("devfreq.gpu.freq", &[2_000, 1_000])]);
+        repeat.row.schemas.iter_mut().for_each(|schema| {
+            schema.columns.retain(|column| column.name != "device_ns");
+        });
+        assert_eq!(codes(&moved(&repeat)), [("clock_moved", false)]);
+    }
+
+    #[test]
+    fn a_clock_is_held_against_that_of_the_idle_board() {
+        let with = |policy: i64, memory: i64| {
+            watched(vec![
+                clock("cpu.policy2.freq", &[policy, policy]),
+                clock("emc.freq", &[memory, memory]),
+                clock("cpu.policy0.freq", &[policy / 2, policy / 2]),
+            ])
+        };
+        let idle = [with(2_000, 3_000), with(2_000, 3_000)];
+        let idle = Idle::of(&idle.iter().collect::<Vec<_>>());
+        assert_eq!(idle.differ(&with(2_010, 3_000)), []);
+        let found = idle.differ(&with(1_900, 3_060));
+        assert_eq!(
+            codes(&found),
+            [("clock_differs", true), ("clock_differs", true)]
+        );
+        assert!(found[0].text.contains("5 % lower"), "{}", found[0].text);
+        assert!(found[1].text.contains("2 % higher"), "{}", found[1].text);
+        // A clock that the idle board did not show is no other clock.
+        assert_eq!(Idle::of(&[]).differ(&with(1_900, 3_000)), []);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_said() {
+        let codes = |repeat: &RepeatView| unknown(repeat).map(|mark| (mark.code, mark.invalid));
+        assert_eq!(codes(&watched(Vec::new())), Some(("clock_unknown", false)));
+        let limit = watched(vec![clock("cpu.policy0.freq_max", &[2_000])]);
+        assert_eq!(codes(&limit), Some(("clock_unknown", false)));
+        let seen = watched(vec![clock("cpu.policy0.freq", &[2_000])]);
+        assert_eq!(codes(&seen), None);
+        assert_eq!(engine_hz(&seen), Some(2_000.0));
+        assert_eq!(engine_hz(&watched(Vec::new())), None);
+    }
+
+    #[test]
+    fn the_engine_is_the_accelerator_where_there_is_one_and_heat_is_that_of_the_hottest() {
+        let sensor = |name: &str, values: &[i64]| {
+            let mut digest = clock(name, values);
+            digest.channel.unit = "millicelsius".into();
+            digest
+        };
+        let repeat = watched(vec![
+            clock("cpu.policy0.freq", &[2_000, 2_000]),
+            clock("bpu.0.freq", &[900, 1_100]),
+            sensor("therm.a.temp", &[40_000, 42_000]),
+            sensor("therm.b.temp", &[30_000, 31_000]),
+        ]);
+        assert_eq!(engine_hz(&repeat), Some(1_000.0));
+        assert_eq!(hottest_c(&repeat), Some(41.0));
+        assert_eq!(hottest_c(&watched(Vec::new())), None);
+    }
+}
