@@ -10,10 +10,8 @@ pub(super) fn bytes_per_second(repeat: &RepeatView) -> Option<f64> {
 }
 
 fn of(channels: &[Digest]) -> Option<f64> {
-    let counted = traffic::counters(channels).into_iter();
-    let rates: Option<Vec<f64>> = counted.map(Digest::per_second).collect();
-    let rates = rates.filter(|rates| !rates.is_empty())?;
-    Some(rates.iter().sum())
+    let (bytes, seconds) = traffic::of(channels)?;
+    Some(bytes / seconds)
 }
 
 #[cfg(test)]
@@ -45,6 +43,17 @@ mod tests {
         ));
         assert_eq!(of(&channels), None);
         assert_eq!(of(&channels[3..4]), None, "no controller is not no traffic");
+    }
+
+    #[test]
+    fn a_kind_of_counter_that_the_board_has_none_of_hides_no_other() {
+        let none = |name: &str| digest(name, ChannelKind::Counter, &[]);
+        let channels = [
+            none("ddr.PMU.read_bytes"),
+            none("ddr.hrut.read_bytes"),
+            counter("ddr.axi_mon.read_bytes", 100),
+        ];
+        assert_eq!(of(&channels), Some(1e9));
     }
 
     #[test]

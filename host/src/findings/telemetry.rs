@@ -1,7 +1,7 @@
 //! Rules about the watching itself: what was not seen, and what cannot be believed.
 
 use crate::store::rows::TelemetryRow;
-use crate::telemetry::Digest;
+use crate::telemetry::{Digest, traffic};
 use crate::ui::units;
 use crate::view::RepeatView;
 
@@ -29,6 +29,12 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Note,
         meaning: "A counter stood lower than before and its range is not known: what it grew by is left out.",
         check: counter_wrapped,
+    },
+    Rule {
+        code: "traffic_incomplete",
+        level: Level::Warning,
+        meaning: "Some of the board's counters of memory traffic could be read over the window and others could not: a part of the traffic is no figure, so the repeat has none.",
+        check: traffic_incomplete,
     },
     Rule {
         code: "traffic_above_peak",
@@ -113,6 +119,20 @@ const ABOVE: f64 = 1.02;
 
 /// From this share on memory is full.
 const SATURATED: f64 = 0.85;
+
+fn traffic_incomplete(e: &Evidence<'_>) -> Vec<Hit> {
+    let of_repeat = |repeat: &RepeatView| {
+        let unread = traffic::unread(&repeat.telemetry);
+        (!unread.is_empty()).then(|| {
+            let text = format!(
+                "memory traffic is not told: {} could not be read over the whole window",
+                unread.join(", ")
+            );
+            Hit::of(repeat, text).figure("channels", unread)
+        })
+    };
+    e.counting().filter_map(of_repeat).collect()
+}
 
 fn traffic_above_peak(e: &Evidence<'_>) -> Vec<Hit> {
     let ddr = &e.summary.board.ddr;

@@ -421,7 +421,7 @@ pub(crate) fn watched(
     let last = name.rsplit('.').next().unwrap_or(name);
     let kind = match last {
         "busy" | "steal" | "cpu" | "run_delay" | "swapped_out" | "swapped_in" | "throttles"
-        | "energy" | "3" | "read_bytes" => ChannelKind::Counter,
+        | "energy" | "3" | "read_bytes" | "write_bytes" => ChannelKind::Counter,
         "state" => ChannelKind::State,
         _ => ChannelKind::Gauge,
     };

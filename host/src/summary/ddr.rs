@@ -1,6 +1,6 @@
 //! Traffic to and from memory beside what memory can move.
 
-use super::board::{growth_per_trial, over, rate};
+use super::board::over;
 use crate::telemetry::{DdrPeak, traffic};
 use crate::view::{CaseView, MemoryCeiling, RepeatView};
 
@@ -55,19 +55,16 @@ impl DdrTraffic {
     }
 }
 
-/// Bytes for each trial and in a second, over all counters of memory traffic.
+/// Bytes for each trial and in a second, of the repeats where every counter of memory traffic is known.
 fn bandwidth(repeats: &[&RepeatView]) -> Option<(f64, f64)> {
-    let last = repeats.last()?;
-    let counters = traffic::counters(&last.telemetry).into_iter();
-    // One that could not be read is no part of the sum, which the missing channels tell.
-    let known = counters.filter(|digest| digest.growth.is_some());
-    let names: Vec<&str> = known.map(|d| d.channel.name.as_str()).collect();
-    if names.is_empty() {
-        return None;
-    }
-    let trial = names.iter().map(|name| growth_per_trial(repeats, name));
-    let second = names.iter().map(|name| rate(repeats, name));
-    Some((trial.sum::<Option<f64>>()?, second.sum::<Option<f64>>()?))
+    let whole = repeats.iter().filter_map(|repeat| {
+        let (bytes, seconds) = traffic::of(&repeat.telemetry)?;
+        Some((bytes, seconds, repeat.trials.measured.len() as f64))
+    });
+    let (bytes, seconds, trials) = whole.fold((0.0, 0.0, 0.0), |sum, of| {
+        (sum.0 + of.0, sum.1 + of.1, sum.2 + of.2)
+    });
+    (seconds > 0.0 && trials > 0.0).then(|| (bytes / trials, bytes / seconds))
 }
 
 #[cfg(test)]
@@ -147,6 +144,56 @@ mod tests {
         assert_eq!(rate([free_running, "port.arm_dsu_0.read_bytes"]), 1000.0);
         let two = ["ddr.uncore_imc_1.read_bytes", "ddr.uncore_imc_0.read_bytes"];
         assert_eq!(rate(two), 2000.0);
+    }
+
+    #[test]
+    fn a_part_of_the_traffic_does_not_pass_for_all_of_it() {
+        let grows = [(0, Some(0)), (3000, Some(3_000_000_000))];
+        let never = [(0, None), (3000, None)];
+        let late = [(1000, Some(0)), (3000, Some(3_000_000_000))];
+        let found = |other: &str, cells: &[(i64, Option<i64>)]| {
+            let mut records = repeat(&[20 * MS; 100]);
+            let read = watched(0, "ddr.mc0.read_bytes", "bytes", &grows);
+            for record in read.into_iter().chain(watched(1, other, "bytes", cells)) {
+                before_the_end(&mut records, record);
+            }
+            let summary = summarise(&view_of(&records));
+            let mut told = summary.findings.into_iter();
+            let told = told.find(|found| found.code == "traffic_incomplete");
+            (summary.board.ddr.bytes_per_second, told)
+        };
+        for (other, cells) in [
+            ("ddr.mc0.write_bytes", &never[..]),
+            ("ddr.mc1.read_bytes", &late[..]),
+        ] {
+            let (bytes, told) = found(other, cells);
+            assert_eq!(bytes, None, "{other}");
+            assert!(told.unwrap().text.contains(other));
+        }
+        // What only says that a board has no such counter takes nothing away.
+        for other in [
+            "ddr.PMU.read_bytes",
+            "ddr.MONITOR.read_bytes",
+            "ddr.hrut.read_bytes",
+        ] {
+            let (bytes, told) = found(other, &never);
+            assert!((bytes.unwrap() / 1e9 - 1.0).abs() < 1e-9, "{other}");
+            assert_eq!(told, None, "{other}");
+        }
+    }
+
+    #[test]
+    fn counters_that_stand_beside_others_stand_in_for_them() {
+        let grows = [(0, Some(0)), (3000, Some(3_000_000_000))];
+        let mut records = repeat(&[20 * MS; 100]);
+        let first = watched(0, "ddr.uncore_imc_0.read_bytes", "bytes", &[(0, None)]);
+        let second = "ddr.uncore_imc_free_running_0.read_bytes";
+        let second = watched(1, second, "bytes", &grows);
+        for record in first.into_iter().chain(second) {
+            before_the_end(&mut records, record);
+        }
+        let found = summarise(&view_of(&records)).board.ddr.bytes_per_second;
+        assert!((found.unwrap() / 1e9 - 1.0).abs() < 1e-9);
     }
 
     #[test]

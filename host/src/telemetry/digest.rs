@@ -23,7 +23,8 @@ pub struct Digest {
     /// Good samples of the whole repeat, and whether they were ever different.
     pub all_good: u64,
     pub ever_changed: bool,
-    /// The newest good value of the whole repeat.
+    /// The oldest and the newest good value of the whole repeat.
+    pub earliest: Option<i64>,
     pub latest: Option<i64>,
     /// Of power and energy: mean power of equal parts of the span, and of the idle board before the worker.
     pub parts: Vec<f64>,
@@ -36,6 +37,8 @@ pub struct Figures {
     pub first: i64,
     pub last: i64,
     pub min: i64,
+    /// The lowest that is more than zero, as a clock has where zero means that it stood still.
+    pub min_above_zero: Option<i64>,
     pub max: i64,
     pub mean: f64,
     /// Every bit that any of them had.
@@ -57,6 +60,12 @@ impl Growth {
 impl Digest {
     pub fn is_counter(&self) -> bool {
         self.channel.kind == KindRow::Counter
+    }
+
+    /// It stands for a kind of channel that the board has none of, and says why: its name has a part in
+    /// capitals, which no channel of a board has.
+    pub fn is_of_nothing(&self) -> bool {
+        self.channel.name.contains(|c: char| c.is_ascii_uppercase())
     }
 
     /// Growth of a counter in a second.
@@ -86,6 +95,7 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         fell: false,
         all_good: 0,
         ever_changed: false,
+        earliest: None,
         latest: None,
         parts: Vec::new(),
         idle_parts: Vec::new(),
@@ -122,6 +132,7 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         out.ever_changed |= before.is_some_and(|before| before != value);
         out.fell |= is_counter && before.is_some_and(|before| value < before);
         before = Some(value);
+        out.earliest = out.earliest.or(before);
         out.latest = before;
         if is_counter {
             good.push((at, value));
@@ -133,6 +144,7 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
                 first: value,
                 last: value,
                 min: value,
+                min_above_zero: None,
                 max: value,
                 mean: 0.0,
                 any_bits: 0,
@@ -141,6 +153,10 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
             figures.last = value;
             figures.min = figures.min.min(value);
             figures.max = figures.max.max(value);
+            let lowest = figures.min_above_zero.unwrap_or(i64::MAX).min(value);
+            if value > 0 {
+                figures.min_above_zero = Some(lowest);
+            }
             figures.any_bits |= value;
         }
     }
@@ -286,9 +302,27 @@ pub(crate) mod tests {
         let found = digest(&gauge, &samples(&cells), SPAN);
         let figures = found.figures.unwrap();
         assert_eq!((figures.good, figures.min, figures.max), (2, 10, 40));
+        assert_eq!((found.earliest, found.latest), (Some(999), Some(5)));
         assert!((figures.mean - 25.0).abs() < 1e-12);
         assert_eq!((found.samples, found.faults[2]), (3, 1));
         assert_eq!(found.growth, None);
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_has_a_lowest_that_ran() {
+        let gauge = channel("npu.0.freq", "hz", KindRow::Gauge);
+        let lowest = |cells: &[(i64, Option<i64>)]| {
+            let figures = digest(&gauge, &samples(cells), SPAN).figures.unwrap();
+            (figures.min, figures.min_above_zero)
+        };
+        let sleeps = [
+            (100, Some(0)),
+            (150, Some(9)),
+            (200, Some(7)),
+            (250, Some(0)),
+        ];
+        assert_eq!(lowest(&sleeps), (0, Some(7)));
+        assert_eq!(lowest(&sleeps[..1]), (0, None));
     }
 
     #[test]

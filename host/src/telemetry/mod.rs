@@ -4,8 +4,10 @@
 
 mod digest;
 pub mod emc;
+pub mod engines;
 mod moment;
 mod peaks;
+mod policies;
 pub(crate) mod series;
 pub mod traffic;
 
@@ -14,6 +16,7 @@ pub(crate) use digest::tests;
 pub use digest::{Digest, Figures, Growth, digest};
 pub use moment::{Moment, Seen};
 pub use peaks::DdrPeak;
+pub use policies::Policies;
 
 use crate::source::{Source, SourceError};
 use crate::store::RepeatRow;

@@ -91,6 +91,7 @@ mod tests {
             ("NVIDIA Jetson AGX Orin Developer Kit", 204.8),
             ("NVIDIA Jetson Orin Nano Developer Kit", 68.256),
             ("NVIDIA Jetson Nano Developer Kit", 25.6),
+            ("NVIDIA Jetson AGX Thor Developer Kit", 273.056),
             ("D-Robotics RDK S100 V1P0", 76.8),
             ("Raspberry Pi 5 Model B Rev 1.0", 17.068),
         ] {
@@ -107,7 +108,18 @@ mod tests {
     fn what_is_not_known_stays_unknown() {
         assert_eq!(board("board_model", "A Laptop"), None);
         assert_eq!(board("cpu_model", "Raspberry Pi 5"), None);
-        let x5 = board("board_model", "D-Robotics RDK X5 V1.0").unwrap();
-        assert_eq!(x5.per_second(), None);
+        // Boards of these kinds differ in their memory's clock: what is known is the width of its bus, in bits.
+        for (model, bits) in [
+            ("D-Robotics RDK X5 V1.0", 32),
+            ("D-Robotics RDK X3 V2.1", 32),
+            ("Rockchip RK3568 EVB1 DDR4 V10 Board", 32),
+            ("NVIDIA Jetson TX2 Developer Kit", 128),
+        ] {
+            let peak = board("board_model", model).unwrap();
+            assert_eq!((peak.per_second(), peak.bus_bits), (None, bits), "{model}");
+        }
+        // 3 732 million transfers of 16 bytes.
+        let tx2 = board("soc", "nvidia,tegra186").unwrap();
+        assert!((tx2.at_clock(1.866e9) / 1e9 - 59.712).abs() < 1e-9);
     }
 }
