@@ -51,6 +51,13 @@ fn text(summary: &CaseSummary) -> String {
         .worker_rss_mean_bytes
         .zip(board.memory_total_bytes)
         .map(|(used, total)| used / total as f64);
+    let gpu_memory = board.gpu_memory.as_ref().map(|memory| {
+        let bytes = units::bytes(memory.mean_bytes);
+        match memory.is_workers {
+            true => bytes,
+            false => format!("{bytes}, everybody's"),
+        }
+    });
     let ms = |ns: Option<f64>| units::nanoseconds(ns);
     let rows = [
         ("model", summary.case.model.name.clone()),
@@ -69,6 +76,10 @@ fn text(summary: &CaseSummary) -> String {
         (
             "peak memory",
             units::bytes(summary.memory.peak_bytes.map(|b| b as f64)),
+        ),
+        (
+            "mean GPU memory",
+            gpu_memory.unwrap_or_else(|| UNKNOWN.to_owned()),
         ),
     ];
     let lines = rows
@@ -117,5 +128,21 @@ mod tests {
         assert_eq!(value("mean CPU, of all"), UNKNOWN);
         assert_eq!(value("mean memory  "), "1 GiB");
         assert_eq!(value("mean memory, of all"), "12.5 %");
+        assert_eq!(value("mean GPU memory"), UNKNOWN);
+    }
+
+    #[test]
+    fn memory_of_a_gpu_says_when_it_is_everybodys() {
+        let line = |channel: &str| {
+            let mut records = repeat(&[2 * MS, 4 * MS]);
+            let end = records.len() - 1;
+            let cells = [(101, Some(1_i64 << 31)), (104, Some(1_i64 << 31))];
+            records.splice(end..end, watched(1, channel, "bytes", &cells));
+            let text = text(&summarise(&view_of(&records)));
+            let line = text.lines().find(|line| line.starts_with("mean GPU"));
+            line.unwrap()[20..].trim().to_owned()
+        };
+        assert_eq!(line("worker.drm.memory"), "2 GiB");
+        assert_eq!(line("nvml.0.memory_used"), "2 GiB, everybody's");
     }
 }

@@ -43,6 +43,20 @@ const FIELDS: &[Field] = &[
         get: |s| Value::count(s.board.worker_rss_mean_bytes.map(|bytes| bytes as u64)),
     },
     Field {
+        name: "gpu_memory_mean_bytes",
+        unit: Unit::Bytes,
+        definition: "mean memory of GPUs in use inside the windows: the worker's where the driver tells that, else everybody's, as gpu_memory_by says",
+        source: "telemetry worker.drm.memory, nvml.N.memory_used",
+        get: |s| Value::count(s.board.gpu_memory.as_ref().map(|m| m.mean_bytes as u64)),
+    },
+    Field {
+        name: "gpu_memory_by",
+        unit: Unit::Text,
+        definition: "the channel that tells it, and whether that is everybody's memory",
+        source: "telemetry",
+        get: |s| Value::text(s.board.gpu_memory.as_ref().map(|m| m.told_by())),
+    },
+    Field {
         name: "run_delay_share",
         unit: Unit::Share,
         definition: "time in which the worker's threads wanted to run and waited for a CPU, in a second of the windows",
@@ -66,28 +80,28 @@ const FIELDS: &[Field] = &[
     Field {
         name: "clock_mean_hz",
         unit: Unit::Hertz,
-        definition: "mean clock of the CPU policies inside the windows",
+        definition: "mean clock of the measured CPUs' policies inside the windows",
         source: "telemetry cpu.POLICY.freq",
         get: |s| Value::number(s.board.clock_hz.map(|clock| clock.mean)),
     },
     Field {
         name: "clock_min_hz",
         unit: Unit::Hertz,
-        definition: "lowest clock seen inside the windows",
+        definition: "lowest clock of the measured CPUs' policies seen inside the windows",
         source: "telemetry cpu.POLICY.freq",
         get: |s| Value::number(s.board.clock_hz.map(|clock| clock.min)),
     },
     Field {
         name: "clock_max_hz",
         unit: Unit::Hertz,
-        definition: "highest clock seen inside the windows",
+        definition: "highest clock of the measured CPUs' policies seen inside the windows",
         source: "telemetry cpu.POLICY.freq",
         get: |s| Value::number(s.board.clock_hz.map(|clock| clock.max)),
     },
     Field {
         name: "latency_p50_at_full_clock_ms",
         unit: Unit::Milliseconds,
-        definition: "an estimate: latency_p50_ms times the mean clock over the hardware's highest, as if all of it went with the clock; too low for what waits for memory",
+        definition: "an estimate: latency_p50_ms times the mean clock of the measured CPUs over the highest that their hardware has, as if all of it went with the clock; too low for what waits for memory",
         source: "telemetry cpu.POLICY.freq, cpu.POLICY.freq_limit, trials",
         get: |s| {
             let p50 = s.latency.as_ref().map(|l| l.distribution.p50.value);
@@ -118,21 +132,21 @@ const FIELDS: &[Field] = &[
     Field {
         name: "power_mean_w",
         unit: Unit::Watts,
-        definition: "mean power inside the windows of the rail that power_rail names; nothing is taken off for the idle board",
-        source: "telemetry rail.*.power, power.rapl.*.energy",
+        definition: "mean power inside the windows of the rail that power_rail names, or of the sum of all that it names; nothing is taken off for the idle board",
+        source: "telemetry rail.*.power, power.rapl.*.energy, nvml.*.energy or .power",
         get: |s| Value::number(s.board.power.as_ref().map(|power| power.mean_watts)),
     },
     Field {
         name: "power_rail",
         unit: Unit::Text,
-        definition: "the channel that power and energy are taken from",
+        definition: "the channel that power and energy are taken from: the board's input where it is measured, else the sum of those named, the board's rails or a computer's packages, memory and GPUs; what belongs to it and could not be read is named too",
         source: "telemetry",
         get: |s| Value::text(s.board.power.as_ref().map(|power| power.rail.clone())),
     },
     Field {
         name: "power_native_period_ms",
         unit: Unit::Milliseconds,
-        definition: "how often that channel's source itself changes, where it is known: windows of a few of them say little",
+        definition: "how often that channel's source itself changes, of a sum the slowest, where it is known: windows of a few of them say little",
         source: "telemetry",
         get: |s| {
             let power = s.board.power.as_ref();

@@ -6,6 +6,7 @@ mod clocks;
 mod environment;
 pub mod kinds;
 mod load;
+mod measured;
 mod outcome;
 mod outputs;
 mod page;
@@ -28,6 +29,7 @@ use crate::view::{CaseView, RepeatView};
 
 pub(crate) use environment::throttling;
 pub(crate) use load::foreign_share;
+pub(crate) use measured::{measured_cpus, policies_of};
 pub use page::page;
 pub use window::CORRELATED;
 
@@ -192,13 +194,6 @@ impl Hit {
         self.span = Some((from, to));
         self
     }
-}
-
-/// CPUs that the worker was bound to in the window.
-pub(crate) fn measured_cpus(repeat: &RepeatView) -> impl Iterator<Item = u16> + '_ {
-    let last = repeat.row.placements.last();
-    last.into_iter()
-        .flat_map(|placement| placement.wanted.iter().copied())
 }
 
 impl Evidence<'_> {

@@ -1,6 +1,6 @@
 //! What the board did while a case was measured: telemetry over the windows of the counting repeats.
 
-use crate::findings::{foreign_share, measured_cpus};
+use crate::findings::{foreign_share, measured_cpus, policies_of};
 use crate::stats::mean;
 use crate::telemetry::{Digest, Figures, emc};
 use crate::view::{CaseView, RepeatView};
@@ -23,7 +23,7 @@ pub struct BoardMeanwhile {
     pub foreign_share: Option<f64>,
     pub steal_share: Option<f64>,
     pub preempted_per_second: Option<f64>,
-    /// Clock of the measured CPUs.
+    /// Clock of the policies of the measured CPUs, and the highest that their hardware has.
     pub clock_hz: Option<Range>,
     pub clock_limit_hz: Option<f64>,
     /// The highest of all sensors, and which it was.
@@ -31,6 +31,7 @@ pub struct BoardMeanwhile {
     pub memory_available_min_bytes: Option<u64>,
     pub memory_total_bytes: Option<u64>,
     pub worker_rss_mean_bytes: Option<f64>,
+    pub gpu_memory: Option<GpuMemory>,
     pub power: Option<Power>,
     pub ddr: DdrTraffic,
     /// Share of the time in which the memory controller was busy, and what tells it.
@@ -81,7 +82,7 @@ impl BoardMeanwhile {
                 Some(each.sum::<Option<f64>>()? / 1e9)
             }),
             preempted_per_second: per_second("worker.preempted"),
-            clock_hz: clock(&watched, ".freq"),
+            clock_hz: clock(&watched),
             clock_limit_hz: limit(last),
             hottest: hottest(&watched),
             memory_available_min_bytes: watched
@@ -95,6 +96,7 @@ impl BoardMeanwhile {
             worker_rss_mean_bytes: over(&watched, |repeat| {
                 Some(figures(repeat, "worker.rss")?.mean)
             }),
+            gpu_memory: GpuMemory::of(&watched),
             power: Power::of(&watched),
             ddr: DdrTraffic::of(view, &watched),
             emc: emc::load(&watched, view.emc_scale.as_ref()),
@@ -142,7 +144,7 @@ pub(super) fn rate(repeats: &[&RepeatView], name: &str) -> Option<f64> {
 }
 
 /// Growth of a counter for each measured trial; of repeats where the growth is known.
-pub(super) fn growth_per_trial(repeats: &[&RepeatView], name: &str) -> Option<f64> {
+fn growth_per_trial(repeats: &[&RepeatView], name: &str) -> Option<f64> {
     let grown = repeats.iter().filter_map(|repeat| {
         let by = find(repeat, name)?.growth?.by;
         Some((by, repeat.trials.measured.len() as f64))
@@ -169,13 +171,19 @@ fn missing(repeat: &RepeatView) -> Vec<Missing> {
     without.collect()
 }
 
-/// Clocks of CPU policies; where there are several, of all of them together.
-fn clock(repeats: &[&RepeatView], what: &str) -> Option<Range> {
-    let all = repeats.iter().flat_map(|repeat| &repeat.telemetry);
-    let clocks = all.filter(|digest| {
-        let name = &digest.channel.name;
-        name.starts_with("cpu.policy") && name.ends_with(what)
-    });
+/// Channels of the clock policies of the measured CPUs: other CPUs' clocks are their own affair.
+fn of_policies<'a>(repeat: &'a RepeatView, what: &str) -> Vec<&'a Digest> {
+    let policies = policies_of(repeat).into_iter();
+    policies
+        .filter_map(|policy| find(repeat, &format!("cpu.policy{policy}.{what}")))
+        .collect()
+}
+
+/// Clocks of the measured CPUs; where they have several policies, of all of them together.
+fn clock(repeats: &[&RepeatView]) -> Option<Range> {
+    let clocks = repeats
+        .iter()
+        .flat_map(|repeat| of_policies(repeat, "freq"));
     let known: Vec<Figures> = clocks.filter_map(|digest| digest.figures).collect();
     let means: Vec<f64> = known.iter().map(|figures| figures.mean).collect();
     Some(Range {
@@ -186,15 +194,54 @@ fn clock(repeats: &[&RepeatView], what: &str) -> Option<Range> {
 }
 
 fn limit(repeat: &RepeatView) -> Option<f64> {
-    let limits = repeat.telemetry.iter().filter(|digest| {
-        let name = &digest.channel.name;
-        name.starts_with("cpu.policy") && name.ends_with(".freq_limit")
-    });
+    let limits = of_policies(repeat, "freq_limit").into_iter();
     let limits: Vec<f64> = limits
         .filter_map(|d| d.latest)
         .map(|hz| hz as f64)
         .collect();
     mean::arithmetic(&limits)
+}
+
+/// Memory of GPUs: the worker's where the driver tells that, else everybody's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GpuMemory {
+    pub mean_bytes: f64,
+    /// The channels that tell it.
+    pub by: String,
+    /// It is the worker's alone.
+    pub is_workers: bool,
+}
+
+impl GpuMemory {
+    fn of(repeats: &[&RepeatView]) -> Option<Self> {
+        const OF_WORKER: &str = "worker.drm.memory";
+        let mean_of = |name: &str| over(repeats, |repeat| Some(figures(repeat, name)?.mean));
+        if let Some(mean_bytes) = mean_of(OF_WORKER) {
+            return Some(Self {
+                mean_bytes,
+                by: OF_WORKER.into(),
+                is_workers: true,
+            });
+        }
+        let last = repeats.last()?.telemetry.iter();
+        let names = last.map(|digest| digest.channel.name.as_str());
+        let names = names.filter(|n| n.starts_with("nvml.") && n.ends_with(".memory_used"));
+        let known: Vec<(&str, f64)> = names.filter_map(|n| Some((n, mean_of(n)?))).collect();
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        (!known.is_empty()).then(|| Self {
+            mean_bytes: known.iter().map(|(_, bytes)| bytes).sum(),
+            by: names.join(" and "),
+            is_workers: false,
+        })
+    }
+
+    /// The channels, and whose memory they tell.
+    pub fn told_by(&self) -> String {
+        match self.is_workers {
+            true => self.by.clone(),
+            false => format!("{}: everybody's", self.by),
+        }
+    }
 }
 
 fn hottest(repeats: &[&RepeatView]) -> Option<(String, f64)> {
@@ -206,4 +253,79 @@ fn hottest(repeats: &[&RepeatView]) -> Option<(String, f64)> {
     // A constant such as 100.000 °C of a power chip would always win: what never moved is no heat.
     let (name, max) = known.max_by_key(|(_, max)| *max)?;
     Some((name.clone(), max as f64 / 1e3))
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::wire::record::Record;
+
+    use super::*;
+    use crate::findings::tests::before_the_end;
+    use crate::store::sample::{MS, fact, repeat, watched};
+    use crate::summary::summarise;
+    use crate::summary::tests::view_of;
+
+    /// The board while a hundred trials of 20 ms ran on CPUs 2 and 3, with these constant gauges.
+    fn with(gauges: &[(&str, i64)], facts: &[(&str, &str)]) -> BoardMeanwhile {
+        let mut records = repeat(&[20 * MS; 100]);
+        for record in &mut records {
+            if let Record::Start(start) = record {
+                let facts = facts.iter().map(|(name, value)| fact(name, value));
+                start.environment.extend(facts);
+            }
+        }
+        for (id, (name, value)) in (0..).zip(gauges) {
+            let cells = [(200, Some(*value)), (1900, Some(*value))];
+            for record in watched(id, name, "any", &cells) {
+                before_the_end(&mut records, record);
+            }
+        }
+        summarise(&view_of(&records)).board
+    }
+
+    const CLUSTERS: [(&str, i64); 4] = [
+        ("cpu.policy0.freq", 1_000_000_000),
+        ("cpu.policy0.freq_limit", 2_000_000_000),
+        ("cpu.policy4.freq", 3_000_000_000),
+        ("cpu.policy4.freq_limit", 3_000_000_000),
+    ];
+
+    #[test]
+    fn the_clock_is_that_of_the_measured_cpus() {
+        // CPUs 2 and 3 are policy0's: half its limit, whatever the other cluster does.
+        let board = with(&CLUSTERS, &[]);
+        assert_eq!(board.clock_hz.unwrap().mean, 1e9);
+        assert_eq!(board.clock_hz.unwrap().max, 1e9);
+        assert_eq!(board.at_full_clock(10e6), Some(5e6));
+    }
+
+    #[test]
+    fn which_cpus_are_whose_is_what_the_board_says() {
+        let told = [
+            ("policy_cpus.policy0", "0-1,4-5"),
+            ("policy_cpus.policy4", "2-3"),
+        ];
+        let board = with(&CLUSTERS, &told);
+        assert_eq!(board.clock_hz.unwrap().mean, 3e9);
+        assert_eq!(board.at_full_clock(10e6), Some(10e6));
+    }
+
+    #[test]
+    fn memory_of_a_gpu_says_whose_it_is() {
+        let nvml = [
+            ("nvml.0.memory_used", 3 << 30),
+            ("nvml.1.memory_used", 1 << 30),
+        ];
+        let everybodys = with(&nvml, &[]).gpu_memory.unwrap();
+        assert_eq!(everybodys.mean_bytes, (4_u64 << 30) as f64);
+        assert_eq!(
+            everybodys.told_by(),
+            "nvml.0.memory_used and nvml.1.memory_used: everybody's"
+        );
+        let both = [nvml[0], ("worker.drm.memory", 1 << 20)];
+        let of_worker = with(&both, &[]).gpu_memory.unwrap();
+        assert_eq!(of_worker.mean_bytes, (1_u64 << 20) as f64);
+        assert!(of_worker.is_workers, "{of_worker:?}");
+        assert_eq!(with(&CLUSTERS, &[]).gpu_memory, None);
+    }
 }

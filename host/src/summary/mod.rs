@@ -13,6 +13,7 @@ mod load;
 mod memory;
 mod placement;
 mod power;
+mod rails;
 mod repeats;
 mod schema;
 mod tenants;
@@ -34,7 +35,7 @@ use crate::store::rows::{
 };
 use crate::view::CaseView;
 
-pub use board::{BoardMeanwhile, Missing, Range};
+pub use board::{BoardMeanwhile, GpuMemory, Missing, Range};
 pub use clock::ClockSeen;
 pub(crate) use clock::{suspended, wall_step};
 pub use cold::ColdStart;

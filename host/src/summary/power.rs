@@ -1,23 +1,11 @@
 //! Power and energy: of the whole window, and above what the board takes when it is idle.
 
-use super::board::{figures, find, over, rate};
+use super::board::{find, over, rate};
+use super::rails::Rails;
 use crate::stats::interval::half_width;
 use crate::stats::mean;
 use crate::store::rows::FidelityRow;
-use crate::telemetry::Digest;
 use crate::view::RepeatView;
-
-/// Rails that stand for the whole board, the best first.
-const WHOLE: [&str; 8] = [
-    "rail.vdd_in.power",
-    "rail.vin.power",
-    "rail.pom_5v_in.power",
-    "rail.vin_sys_5v0.power",
-    "rail.sys_vin_mv.power",
-    "power.rapl.psys.energy",
-    "power.rapl.package_0.energy",
-    "tegrastats.vdd_in.power",
-];
 
 /// Intervals of energy are at this level.
 const LEVEL: f64 = 0.95;
@@ -25,8 +13,9 @@ const LEVEL: f64 = 0.95;
 /// Power of the whole board or of what comes nearest to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Power {
-    /// The channel it is taken from.
+    /// The channel it is taken from, or those that it is the sum of.
     pub rail: String,
+    /// Of several channels, the longest.
     pub native_period_ns: Option<i64>,
     pub fidelity: FidelityRow,
     pub mean_watts: f64,
@@ -47,33 +36,40 @@ pub struct AboveIdle {
 
 impl Power {
     pub fn of(repeats: &[&RepeatView]) -> Option<Self> {
-        let last = repeats.last()?;
-        let rail = WHOLE
+        let rails = Rails::of(&repeats.last()?.telemetry)?;
+        // A repeat where one of them is not known has no power: a part must not pass for all of it.
+        let known = repeats.iter().copied();
+        let known: Vec<&RepeatView> = known.filter(|r| rails.watts(r).is_some()).collect();
+        let last = known.last()?;
+        let watts = rails.channels.iter().map(|name| mean_watts(&known, name));
+        let watts = watts.sum::<Option<f64>>()?;
+        let seconds: f64 = known.iter().filter_map(|repeat| seconds(repeat)).sum();
+        let trials: usize = known.iter().map(|r| r.trials.measured.len()).sum();
+        let each: Vec<Each> = known
             .iter()
-            .find(|name| find(last, name).is_some_and(|digest| digest.figures.is_some()));
-        let rail = *rail?;
-        let digest = find(last, rail)?;
-        let watts = match digest.is_counter() {
-            true => rate(repeats, rail)? / 1e6,
-            false => over(repeats, |repeat| Some(figures(repeat, rail)?.mean))? / 1e6,
-        };
-        let seconds: f64 = repeats.iter().filter_map(|repeat| seconds(repeat)).sum();
-        let trials: usize = repeats.iter().map(|r| r.trials.measured.len()).sum();
-        let each: Vec<Each> = repeats
-            .iter()
-            .filter_map(|repeat| Each::of(repeat, rail))
+            .filter_map(|repeat| Each::of(repeat, &rails))
             .collect();
         let idle: Vec<f64> = each.iter().map(|each| each.idle_watts).collect();
         Some(Self {
-            rail: rail.into(),
-            native_period_ns: digest.channel.native_period_ns,
-            fidelity: digest.channel.fidelity,
+            rail: rails.name(),
+            native_period_ns: rails.native_period_ns(last),
+            fidelity: rails.fidelity(last)?,
             mean_watts: watts,
             joules_per_trial: (trials > 0).then(|| watts * seconds / trials as f64),
             idle_watts: mean::arithmetic(&idle),
             above_idle: above_idle(&each),
         })
     }
+}
+
+/// Mean power by one channel over all windows.
+fn mean_watts(repeats: &[&RepeatView], name: &str) -> Option<f64> {
+    let digest = find(repeats.last()?, name)?;
+    let microwatts = match digest.is_counter() {
+        true => rate(repeats, name),
+        false => over(repeats, |repeat| Some(find(repeat, name)?.figures?.mean)),
+    };
+    microwatts.map(|microwatts| microwatts / 1e6)
 }
 
 /// One repeat.
@@ -84,27 +80,24 @@ struct Each {
 }
 
 impl Each {
-    fn of(repeat: &RepeatView, rail: &str) -> Option<Self> {
-        let digest = find(repeat, rail)?;
-        let idle_watts = mean::arithmetic(&digest.idle_parts)? / 1e6;
-        let watts = match digest.is_counter() {
-            true => digest.per_second()?,
-            false => digest.mean()?,
-        } / 1e6;
+    fn of(repeat: &RepeatView, rails: &Rails) -> Option<Self> {
+        let idle_watts = rails.idle_watts(repeat)?;
+        let watts = rails.watts(repeat)?;
         let trials = Some(repeat.trials.measured.len()).filter(|n| *n > 0)? as f64;
         let per_trial = seconds(repeat)? / trials;
+        let uncertainty = uncertainty(repeat, rails);
         Some(Self {
             idle_watts,
             joules_per_trial: (watts - idle_watts) * per_trial,
-            uncertainty_joules: uncertainty(digest).map(|watts| watts * per_trial),
+            uncertainty_joules: uncertainty.map(|watts| watts * per_trial),
         })
     }
 }
 
 /// Both means are uncertain, independently of each other.
-fn uncertainty(digest: &Digest) -> Option<f64> {
-    let window = half_width(&digest.parts, LEVEL)?;
-    let idle = half_width(&digest.idle_parts, LEVEL)?;
+fn uncertainty(repeat: &RepeatView, rails: &Rails) -> Option<f64> {
+    let window = rails.half_width(repeat, LEVEL, |digest| &digest.parts)?;
+    let idle = rails.half_width(repeat, LEVEL, |digest| &digest.idle_parts)?;
     Some(window.hypot(idle) / 1e6)
 }
 
@@ -203,5 +196,131 @@ mod tests {
         }
         let energy = field("energy_per_trial_j", &window, false).unwrap();
         assert!((energy - 0.1).abs() < 1e-9);
+    }
+
+    /// The summary of a hundred trials of 20 ms, each channel with a value from before to after the window:
+    /// of a counter what it grows by in a second.
+    fn board(channels: &[(&str, Option<i64>)]) -> crate::summary::CaseSummary {
+        let mut records = repeat(&[20 * MS; 100]);
+        for (id, (name, value)) in (0..).zip(channels) {
+            let is_counter = name.ends_with(".energy");
+            let cell = |at: i64| {
+                let value = value.map(|v| if is_counter { v * at / 1000 } else { v });
+                (at, value)
+            };
+            let cells: Vec<(i64, Option<i64>)> = (0..2300).step_by(100).map(cell).collect();
+            let unit = if is_counter {
+                "microjoule"
+            } else {
+                "microwatt"
+            };
+            let end = records.len() - 1;
+            records.splice(end..end, watched(id, name, unit, &cells));
+        }
+        summarise(&view_of(&records))
+    }
+
+    fn told(channels: &[(&str, Option<i64>)]) -> Option<(String, f64)> {
+        let power = board(channels).board.power?;
+        Some((power.rail, (power.mean_watts * 1e6).round()))
+    }
+
+    /// The rails of tests/boards/agx-orin.tree; 4 976 mV times 150 mA is the one that it does not list.
+    const AGX_ORIN: [(&str, Option<i64>); 4] = [
+        ("rail.vdd_gpu_soc.power", Some(2_338_720)),
+        ("rail.vdd_cpu_cv.power", Some(746_400)),
+        ("rail.vin_sys_5v0.power", Some(4_557_600)),
+        ("rail.vddq_vdd2_1v8ao.power", Some(597_120)),
+    ];
+
+    #[test]
+    fn a_board_without_an_input_rail_has_the_sum_of_its_rails() {
+        let (rail, microwatts) = told(&AGX_ORIN).unwrap();
+        assert_eq!(microwatts, 8_239_840.0);
+        assert_eq!(
+            rail,
+            "sum of rail.vdd_cpu_cv.power, rail.vdd_gpu_soc.power, rail.vddq_vdd2_1v8ao.power, rail.vin_sys_5v0.power"
+        );
+        // 8.23984 W for 20 ms.
+        let power = board(&AGX_ORIN).board.power.unwrap();
+        assert!((power.joules_per_trial.unwrap() / 0.164_796_8 - 1.0).abs() < 1e-9);
+        // Its input is the whole, where there is one: the others are parts of it.
+        let input = ("rail.vdd_in.power", Some(9_000_000));
+        let whole = told(&[&AGX_ORIN[..], &[input]].concat());
+        assert_eq!(whole, Some((input.0.into(), 9e6)));
+    }
+
+    #[test]
+    fn what_could_not_be_read_of_a_sum_is_named() {
+        let mut rails = AGX_ORIN;
+        rails[1].1 = None;
+        let (rail, microwatts) = told(&rails).unwrap();
+        assert_eq!(microwatts, 7_493_440.0);
+        assert!(
+            rail.ends_with("(not read: rail.vdd_cpu_cv.power)"),
+            "{rail}"
+        );
+        let none = told(&[("rail.vdd_in.power", None)]);
+        assert_eq!(none, None);
+    }
+
+    #[test]
+    fn a_computer_is_its_packages_their_memory_and_its_gpus() {
+        let packages = [
+            ("power.rapl.package_0.energy", Some(30_000_000)),
+            ("power.rapl.package_1.energy", Some(20_000_000)),
+            ("power.rapl.core.energy", Some(10_000_000)),
+            ("power.rapl.dram.energy", Some(4_000_000)),
+        ];
+        // One GPU counts its energy, the other only tells its power.
+        let gpus = [
+            ("nvml.0.energy", Some(100_000_000)),
+            ("nvml.0.power", Some(99_000_000)),
+            ("nvml.1.energy", None),
+            ("nvml.1.power", Some(50_000_000)),
+        ];
+        let (rail, microwatts) = told(&[&packages[..], &gpus].concat()).unwrap();
+        assert_eq!(microwatts, 204e6);
+        assert_eq!(
+            rail,
+            "sum of nvml.0.energy, nvml.1.power, power.rapl.dram.energy, power.rapl.package_0.energy, power.rapl.package_1.energy"
+        );
+        let one = told(&packages[..1]).unwrap();
+        assert_eq!(one, ("power.rapl.package_0.energy".into(), 30e6));
+        let denied = [("power.rapl.package_0.energy", None), gpus[0]];
+        assert_eq!(
+            told(&denied).unwrap().0,
+            "nvml.0.energy (not read: power.rapl.package_0.energy)"
+        );
+        // A whole board has its GPU in it.
+        let psys = ("power.rapl.psys.energy", Some(80_000_000));
+        let whole = told(&[&packages[..], &gpus, &[psys]].concat());
+        assert_eq!(whole, Some((psys.0.into(), 80e6)));
+    }
+
+    #[test]
+    fn energy_above_idle_of_a_sum_is_that_of_its_rails() {
+        let of = |watts: i64| {
+            let idle = (-4900..90).step_by(100).map(|at| (at, Some(1_000_000)));
+            let window = (100..2200).step_by(100);
+            let cells = idle.chain(window.map(move |at| (at, Some(watts))));
+            cells.collect::<Vec<(i64, Option<i64>)>>()
+        };
+        let mut records = repeat(&[20 * MS; 100]);
+        if let Some(edgedyno_shared::wire::record::Record::Start(start)) = records.first_mut() {
+            start.mono.0 = 90 * MS;
+        }
+        for (id, name, watts) in [
+            (0, "rail.a.power", 2_000_000),
+            (1, "rail.b.power", 4_000_000),
+        ] {
+            let end = records.len() - 1;
+            records.splice(end..end, watched(id, name, "microwatt", &of(watts)));
+        }
+        let power = summarise(&view_of(&records)).board.power.unwrap();
+        // 6 W in the window, 2 W idle: 4 W for 20 ms.
+        assert!((power.idle_watts.unwrap() - 2.0).abs() < 1e-9);
+        let above = power.above_idle.unwrap().joules_per_trial;
+        assert!((above - 0.08).abs() < 1e-9, "{above}");
     }
 }

@@ -428,6 +428,16 @@ fn board(summary: &CaseSummary) -> Option<String> {
                 .map(|bytes| units::bytes(bytes as f64)),
         ),
         (
+            match board.gpu_memory.as_ref().is_some_and(|m| !m.is_workers) {
+                true => "GPU memory, of all",
+                false => "GPU memory",
+            },
+            board
+                .gpu_memory
+                .as_ref()
+                .map(|m| units::bytes(m.mean_bytes)),
+        ),
+        (
             "power",
             power.map(|power| format!("{} W", units::figure(power.mean_watts))),
         ),
