@@ -5,6 +5,9 @@
 use edgedyno_shared::case::Case;
 use edgedyno_shared::device::DeviceInfo;
 
+use crate::findings::governors;
+use crate::telemetry::Policies;
+use crate::telemetry::engines::Used;
 use crate::ui::units;
 
 /// A one-minute load for each online CPU above this is told.
@@ -42,7 +45,7 @@ pub fn concerns(device: &DeviceInfo, cases: &[Case], holds_clocks: bool) -> Vec<
     let all = [
         load(device),
         spare_cpu(device, cases),
-        governor(device, holds_clocks),
+        governor(device, cases, holds_clocks),
         heat(device),
         memory(device),
         accelerators(device),
@@ -84,15 +87,19 @@ fn spare_cpu(device: &DeviceInfo, cases: &[Case]) -> Option<Concern> {
     })
 }
 
-fn governor(device: &DeviceInfo, holds_clocks: bool) -> Option<Concern> {
-    let governors = device
-        .facts
-        .iter()
-        .filter(|fact| fact.name.starts_with("governor."));
-    let mut free: Vec<&str> = governors
-        .filter_map(|fact| fact.value.value())
-        .filter(|governor| !matches!(*governor, "performance" | "userspace"))
-        .collect();
+fn governor(device: &DeviceInfo, cases: &[Case], holds_clocks: bool) -> Option<Concern> {
+    let facts = || {
+        let facts = device.facts.iter();
+        facts.filter_map(|fact| Some((fact.name.as_str(), fact.value.value()?)))
+    };
+    let policies = Policies::of(facts(), []);
+    let of_case = |case: &Case| {
+        let cpus = case.cpus.as_ref().unwrap_or(&device.allowed_cpus);
+        let provider = case.options.iter().find(|(name, _)| name == "provider");
+        let used = Used::of(&case.backend, provider.map(|(_, name)| name.as_str()));
+        governors::free(facts(), &policies.of_cpus(cpus.iter().copied()), used)
+    };
+    let mut free: Vec<String> = cases.iter().flat_map(of_case).collect();
     free.sort_unstable();
     free.dedup();
     (!holds_clocks && !free.is_empty()).then(|| Concern {
@@ -197,6 +204,35 @@ mod tests {
         assert_eq!(of("accelerator_users", "none"), [] as [&str; 0]);
         let device = with("governor.policy0", "schedutil");
         assert_eq!(codes(&device, &cases, true), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn governors_of_what_the_case_uses_are_told() {
+        // The case runs on CPUs 2 and 3, by ONNX Runtime's own kernels.
+        let mut case = sample::case();
+        let of = |facts: &[(&str, &str)], case: &Case| {
+            let mut device = sample::device();
+            let facts = facts.iter().map(|(name, value)| sample::fact(name, value));
+            device.facts.extend(facts);
+            codes(&device, std::slice::from_ref(case), false)
+        };
+        let not_fixed = ["governor_not_fixed"];
+        let quiet = [] as [&str; 0];
+        assert_eq!(
+            of(&[("governor.devfreq.dmc", "dmc_ondemand")], &case),
+            not_fixed
+        );
+        let gpu = [("governor.devfreq.fb000000.gpu", "simple_ondemand")];
+        assert_eq!(of(&gpu, &case), quiet);
+        assert_eq!(of(&[("governor.policy4", "schedutil")], &case), quiet);
+        let lists = [
+            ("governor.policy4", "schedutil"),
+            ("policy_cpus.policy0", "0-1,4-5"),
+            ("policy_cpus.policy4", "2-3"),
+        ];
+        assert_eq!(of(&lists, &case), not_fixed);
+        case.options.push(("provider".into(), "CUDA".into()));
+        assert_eq!(of(&gpu, &case), not_fixed);
     }
 
     #[test]

@@ -70,8 +70,8 @@ const FIELDS: &[Field] = &[
     Field {
         name: "governor",
         unit: Unit::Text,
-        definition: "frequency governors in use when the repeat began",
-        source: "facts governor.*",
+        definition: "frequency governors of the CPUs in use when the repeat began",
+        source: "facts governor.POLICY",
         get: |s| facts(s, "governor"),
     },
     Field {

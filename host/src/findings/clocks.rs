@@ -1,11 +1,12 @@
 //! Rules about clocks and heat, by what was watched during the window.
 
-use crate::soak::{NVML_THROTTLED, slows_down};
+use crate::telemetry::engines::{self, Used};
 use crate::telemetry::{Digest, Figures};
 use crate::ui::telemetry::value;
 use crate::view::RepeatView;
 
-use super::{Evidence, Hit, Level, Rule, measured_cpus};
+use super::measured::{busy_policies_of, start_facts};
+use super::{Evidence, Hit, Level, Rule, governors, policies_of};
 
 /// A clock that moved by more than this share of its highest value within the window.
 const RAMP: f64 = 0.05;
@@ -14,8 +15,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "clock_not_as_asked",
         level: Level::Invalid,
-        meaning: "Clocks were to be held, and a governor or a limit read back was not what was written, or a held CPU clock was seen more than 5 % below its limit within the window.",
+        meaning: "Clocks were to be held, and a governor or a limit read back was not what was written, or the clock of a measured CPU that was at work was seen more than 5 % below its limit within the window. Processors that choose their clock by themselves (x86) are told as turbo_free instead.",
         check: clock_not_as_asked,
+    },
+    Rule {
+        code: "turbo_free",
+        level: Level::Warning,
+        meaning: "Clocks were to be held, and a processor that chooses its clock by itself (x86, with its turbo free) ran a measured CPU at work more than 5 % below the limit: the limit is what one core alone may reach, and no governor makes all of them run so.",
+        check: turbo_free,
     },
     Rule {
         code: "cool_down_failed",
@@ -26,147 +33,16 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "clock_ramp",
         level: Level::Warning,
-        meaning: "A clock that matters (of the measured CPUs, of GPU, NPU or memory) moved by more than 5 % within the window: trials ran at different speeds.",
+        meaning: "A clock that matters (of the measured CPUs, of memory, of a GPU or NPU that the backend uses) moved by more than 5 % within the window: trials ran at different speeds. Times at which it stood still do not count.",
         check: clock_ramp,
     },
     Rule {
         code: "governor_not_fixed",
         level: Level::Warning,
-        meaning: "The governor of a measured CPU may change its clock at any time. `--fix-clocks` holds it.",
+        meaning: "The governor of a measured CPU, of memory, or of a GPU or NPU that the backend uses may change its clock at any time. `--fix-clocks` holds it.",
         check: governor_not_fixed,
     },
 ];
-
-/// What slowed the board down within the window, as telemetry shows it.
-pub(super) fn throttled(repeat: &RepeatView) -> Vec<Hit> {
-    let cooling = repeat.telemetry.iter().filter_map(|digest| {
-        let device = digest
-            .channel
-            .name
-            .strip_prefix("cool.")?
-            .strip_suffix(".state")?;
-        let max = digest.figures?.max;
-        (max > 0 && slows_down(device)).then(|| {
-            let text = format!("cooling held {device} back, up to step {max}");
-            hit(repeat, digest, text).figure("step", max)
-        })
-    });
-    let counted = repeat.telemetry.iter().filter_map(|digest| {
-        let name = &digest.channel.name;
-        let what = match name.split('.').collect::<Vec<_>>().as_slice() {
-            ["cpu", cpu, "throttles"] => format!("CPU {cpu} was slowed because it was hot"),
-            ["cpu", _, "package_throttles"] => "the package was slowed because it was hot".into(),
-            ["power", "over_current", which] => format!("rail event {which} slowed the board"),
-            _ => return None,
-        };
-        let times = digest.growth?.by;
-        (times > 0.5).then(|| {
-            let text = format!("{what}, {times:.0} times");
-            hit(repeat, digest, text).figure("times", times.round())
-        })
-    });
-    let capped = repeat.telemetry.iter().filter_map(|digest| {
-        let (_, what) = digest.channel.name.rsplit_once('.')?;
-        let figures = digest.figures.filter(|_| what == "freq_max")?;
-        (figures.last < figures.first).then(|| {
-            let shown = |hz: i64| value(&digest.channel.unit, hz as f64);
-            let text = format!(
-                "{} fell from {} to {}",
-                digest.channel.name,
-                shown(figures.first),
-                shown(figures.last)
-            );
-            hit(repeat, digest, text)
-                .figure("before", figures.first)
-                .figure("after", figures.last)
-        })
-    });
-    let told: Vec<Hit> = cooling.chain(counted).chain(capped).collect();
-    let trips = trips(repeat).into_iter();
-    let said = firmware(repeat).into_iter().chain(clock_reasons(repeat));
-    told.into_iter().chain(said).chain(trips).collect()
-}
-
-/// Bits of `power.firmware_flags` and what each says (Raspberry Pi, `vcgencmd get_throttled`); sixteen
-/// places higher each is kept since boot.
-const FIRMWARE: [(i64, &str); 4] = [
-    (1, "the voltage was too low"),
-    (2, "the clock was capped"),
-    (4, "it was throttled"),
-    (8, "the soft temperature limit was reached"),
-];
-
-/// What the firmware tells of the window: at a sample, or between two.
-fn firmware(repeat: &RepeatView) -> Option<Hit> {
-    let name = "power.firmware_flags";
-    let digest = repeat.telemetry.iter().find(|d| d.channel.name == name)?;
-    let figures = digest.figures?;
-    let bits = figures.any_bits | (figures.last & !figures.first) >> 16;
-    let said = FIRMWARE.iter().filter(|(bit, _)| bits & bit != 0);
-    let said: Vec<&str> = said.map(|(_, said)| *said).collect();
-    (!said.is_empty()).then(|| {
-        let text = format!("the firmware says: {}", said.join(", "));
-        hit(repeat, digest, text).figure("bits", bits & 15)
-    })
-}
-
-/// Bits of `nvml.N.clock_reasons` that mean a GPU was slowed (nvml.h, nvmlClocksEventReasons).
-const REASONS: [(i64, &str); 5] = [
-    (0x4, "a power cap"),
-    (0x8, "a slow-down by hardware"),
-    (0x20, "heat"),
-    (0x40, "a slow-down by hardware for heat"),
-    (0x80, "a power brake"),
-];
-
-/// GPUs that their driver slowed at some sample of the window.
-fn clock_reasons(repeat: &RepeatView) -> Vec<Hit> {
-    let slowed = repeat.telemetry.iter().filter_map(|digest| {
-        let gpu = digest.channel.name.strip_suffix(".clock_reasons")?;
-        let bits = digest.figures?.any_bits & NVML_THROTTLED;
-        let reasons = REASONS.iter().filter(|(bit, _)| bits & bit != 0);
-        let reasons: Vec<&str> = reasons.map(|(_, reason)| *reason).collect();
-        (bits != 0).then(|| {
-            let text = format!("{gpu} was slowed: {}", reasons.join(", "));
-            hit(repeat, digest, text).figure("bits", bits)
-        })
-    });
-    slowed.collect()
-}
-
-/// Zones as hot as the trip where the kernel slows down. Where a device that cools by slowing down shows
-/// its state, that says it better.
-fn trips(repeat: &RepeatView) -> Vec<Hit> {
-    let shows_state = |digest: &Digest| {
-        let device = digest.channel.name.strip_prefix("cool.");
-        let device = device.and_then(|name| name.strip_suffix(".state"));
-        device.is_some_and(slows_down) && digest.figures.is_some()
-    };
-    if repeat.telemetry.iter().any(shows_state) {
-        return Vec::new();
-    }
-    let reached = repeat.telemetry.iter().filter_map(|trip| {
-        let (zone, kind) = trip.channel.name.split_once(".trip_")?;
-        let slows = ["passive", "hot", "critical"]
-            .iter()
-            .any(|name| kind.ends_with(name));
-        // A trip that is not in use stands at or below zero.
-        let limit = trip.latest.filter(|limit| slows && *limit > 0)?;
-        let heat = format!("{zone}.temp");
-        let heat = repeat.telemetry.iter().find(|d| d.channel.name == heat)?;
-        let max = heat.figures?.max;
-        (max >= limit).then(|| {
-            let shown = |value_of: i64| value("millicelsius", value_of as f64);
-            let text = format!(
-                "{zone} reached {}, its trip is at {}",
-                shown(max),
-                shown(limit)
-            );
-            hit(repeat, heat, text).figure("trip_millicelsius", limit)
-        })
-    });
-    reached.collect()
-}
 
 fn clock_not_as_asked(e: &Evidence<'_>) -> Vec<Hit> {
     if !e.view.entry.rules.fix_clocks {
@@ -187,25 +63,10 @@ fn clock_not_as_asked(e: &Evidence<'_>) -> Vec<Hit> {
                 .figure("requested", asked)
                 .figure("observed", got)
         });
-        let slow = policies_of(repeat).into_iter().filter_map(|policy| {
-            let find = |what: &str| {
-                let name = format!("cpu.policy{policy}.{what}");
-                repeat.telemetry.iter().find(|d| d.channel.name == name)
-            };
-            let (freq, limit) = (find("freq")?, find("freq_max")?);
-            let (lowest, limit) = (freq.figures?.min, limit.figures?.max);
-            ((lowest as f64) < limit as f64 * (1.0 - RAMP)).then(|| {
-                let shown = |hz: i64| value("hz", hz as f64);
-                let text = format!(
-                    "the clock of policy {policy} fell to {}, it was to be held at {}",
-                    shown(lowest),
-                    shown(limit)
-                );
-                hit(repeat, freq, text)
-                    .figure("lowest_hz", lowest)
-                    .figure("limit_hz", limit)
-            })
-        });
+        let slow = match chooses_its_clock(e) {
+            true => Vec::new(),
+            false => below_limit(repeat),
+        };
         let none = repeat
             .row
             .events
@@ -215,6 +76,43 @@ fn clock_not_as_asked(e: &Evidence<'_>) -> Vec<Hit> {
         other.chain(slow).chain(none).collect()
     };
     e.counting().flat_map(of_repeat).collect()
+}
+
+fn turbo_free(e: &Evidence<'_>) -> Vec<Hit> {
+    match e.view.entry.rules.fix_clocks && chooses_its_clock(e) {
+        true => e.counting().flat_map(below_limit).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// Whether a limit of the clock is no more than a wish: on x86, and where nobody knows what it is.
+fn chooses_its_clock(e: &Evidence<'_>) -> bool {
+    let arch = e.view.device.as_ref().map(|device| device.arch.as_str());
+    arch.is_none_or(|arch| arch.starts_with("x86"))
+}
+
+/// Policies of measured CPUs at work whose clock was seen below its limit. One that idles may rest.
+fn below_limit(repeat: &RepeatView) -> Vec<Hit> {
+    let slow = busy_policies_of(repeat).into_iter().filter_map(|policy| {
+        let find = |what: &str| {
+            let name = format!("cpu.policy{policy}.{what}");
+            repeat.telemetry.iter().find(|d| d.channel.name == name)
+        };
+        let (freq, limit) = (find("freq")?, find("freq_max")?);
+        let (lowest, limit) = (freq.figures?.min, limit.figures?.max);
+        ((lowest as f64) < limit as f64 * (1.0 - RAMP)).then(|| {
+            let shown = |hz: i64| value("hz", hz as f64);
+            let text = format!(
+                "the clock of policy {policy} fell to {}, it was to be held at {}",
+                shown(lowest),
+                shown(limit)
+            );
+            hit(repeat, freq, text)
+                .figure("lowest_hz", lowest)
+                .figure("limit_hz", limit)
+        })
+    });
+    slow.collect()
 }
 
 /// Whether a setting read back is one of the clocks that were held.
@@ -233,18 +131,23 @@ fn cool_down_failed(e: &Evidence<'_>) -> Vec<Hit> {
 }
 
 fn clock_ramp(e: &Evidence<'_>) -> Vec<Hit> {
+    let used = used(e);
     let of_repeat = |repeat: &RepeatView| -> Vec<Hit> {
         let policies = policies_of(repeat);
         let moved = repeat.telemetry.iter().filter_map(|digest| {
             let name = &digest.channel.name;
-            let clock = name.strip_suffix(".freq")?;
-            let matters = name.starts_with("devfreq.")
-                || policies
-                    .iter()
-                    .any(|policy| clock == format!("cpu.policy{policy}"));
-            let Figures { min, max, .. } = digest.figures.filter(|_| matters)?;
-            let share = (max - min) as f64 / (max as f64).max(1.0);
+            let is_measured = |policy: &u16| *name == format!("cpu.policy{policy}.freq");
+            let matters = match engines::of_clock(name) {
+                Some(engine) => used.has(engine) && !is_idle_card(repeat, name),
+                None => policies.iter().any(is_measured),
+            };
+            let figures = digest.figures.filter(|_| matters)?;
+            // A clock at zero is one of a device that slept, between two trials or always.
+            let Figures { max, .. } = figures;
+            let min = figures.min_above_zero?;
+            let share = (max - min) as f64 / max as f64;
             (share > RAMP).then(|| {
+                let clock = name.strip_suffix(".freq").unwrap_or(name);
                 let shown = |hz: i64| value("hz", hz as f64);
                 let text = format!("{clock} moved between {} and {}", shown(min), shown(max));
                 hit(repeat, digest, text)
@@ -257,19 +160,23 @@ fn clock_ramp(e: &Evidence<'_>) -> Vec<Hit> {
     e.counting().flat_map(of_repeat).collect()
 }
 
-/// Clock policies of the measured CPUs: a policy goes by the first of its CPUs, and has those up to the
-/// next policy's.
-fn policies_of(repeat: &RepeatView) -> Vec<u16> {
-    let number = |digest: &Digest| {
-        let name = digest.channel.name.strip_prefix("cpu.policy")?;
-        name.strip_suffix(".freq")?.parse::<u16>().ok()
-    };
-    let all: Vec<u16> = repeat.telemetry.iter().filter_map(number).collect();
-    let of_cpu = |cpu: u16| all.iter().copied().filter(|first| *first <= cpu).max();
-    let mut policies: Vec<u16> = measured_cpus(repeat).filter_map(of_cpu).collect();
-    policies.sort_unstable();
-    policies.dedup();
-    policies
+/// Of several cards one may be used; one that did nothing is not it.
+fn is_idle_card(repeat: &RepeatView, clock: &str) -> bool {
+    let card = clock.strip_prefix("nvml.").and_then(|n| n.split_once('.'));
+    let load = card.map(|(number, _)| format!("nvml.{number}.load"));
+    let mut channels = repeat.telemetry.iter();
+    let load = load.and_then(|load| channels.find(|digest| digest.channel.name == load));
+    load.and_then(|digest| digest.figures)
+        .is_some_and(|figures| figures.max == 0)
+}
+
+/// Accelerators of the case.
+fn used(e: &Evidence<'_>) -> Used {
+    let case = &e.view.entry.case;
+    Used::of(
+        &case.backend,
+        case.options.get("provider").map(String::as_str),
+    )
 }
 
 fn governor_not_fixed(e: &Evidence<'_>) -> Vec<Hit> {
@@ -280,14 +187,7 @@ fn governor_not_fixed(e: &Evidence<'_>) -> Vec<Hit> {
     if e.view.entry.rules.fix_clocks {
         return Vec::new();
     }
-    let facts = repeat.row.start.iter().flat_map(|start| &start.environment);
-    let mut free: Vec<&str> = facts
-        .filter(|fact| fact.name.starts_with("governor."))
-        .filter_map(|fact| fact.value.as_deref())
-        .filter(|governor| !matches!(*governor, "performance" | "userspace"))
-        .collect();
-    free.sort_unstable();
-    free.dedup();
+    let free = governors::free(start_facts(repeat), &policies_of(repeat), used(e));
     if free.is_empty() {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use crate::store::rows::FactRow;
 use crate::summary::{is_lasting, subject_of, suspended, wall_step};
 use crate::view::RepeatView;
 
-use super::{Evidence, Hit, Level, Rule, clocks, load};
+use super::{Evidence, Hit, Level, Rule, held_back, load};
 use crate::ui::units;
 
 /// A clock that moved by more than this share under a governor that holds it.
@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "throttled",
         level: Level::Invalid,
-        meaning: "The board was held back (in a `--soak` it is told as soak_throttled): its highest allowed clock fell between the begin and the end of a repeat, or within the window a device that cools by slowing down was at work, or the processor or a power rail counted a slow-down, or the firmware told of one; on a board that shows no such device, a zone at the trip where the kernel slows down.",
+        meaning: "The board was held back (in a `--soak` it is told as soak_throttled): its highest allowed clock fell between the begin and the end of a repeat, or within the window a device that cools by slowing down was at work, or the processor or a power rail counted a slow-down, or a rail stood beyond a limit of its monitor, or the firmware told of one; on a board that shows no such device, a zone at the trip where the kernel slows down.",
         check: throttled,
     },
     Rule {
@@ -107,7 +107,7 @@ pub(super) fn held_back(e: &Evidence<'_>) -> Vec<Hit> {
         changes
             .filter(Change::is_throttling)
             .map(|change| change.hit(repeat))
-            .chain(clocks::throttled(repeat))
+            .chain(held_back::throttled(repeat))
             .collect()
     };
     e.counting().flat_map(of_repeat).collect()
@@ -124,7 +124,7 @@ pub(crate) fn throttling(repeat: &RepeatView) -> Option<String> {
         } = change;
         format!("{name} was {before} and then {after}")
     });
-    let seen = || clocks::throttled(repeat).into_iter().next();
+    let seen = || held_back::throttled(repeat).into_iter().next();
     told.or_else(|| seen().map(|hit| hit.text))
 }
 

@@ -1,5 +1,6 @@
 //! Rules about who else used CPUs and memory, by what was watched during the window.
 
+use crate::store::rows::UnitRow;
 use crate::telemetry::{Digest, Figures};
 use crate::ui::units;
 use crate::view::RepeatView;
@@ -29,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "foreign_load",
         level: Level::Warning,
-        meaning: "Others used more than 5 % of one CPU on the measured CPUs during the window: their busy time less the CPU time of the worker, and of the agent where it had no CPU of its own. The kernel counts busy time in ticks of 10 ms, so windows under half a second tell nothing.",
+        meaning: "Others used more than 5 % of one CPU on the measured CPUs during the window: their busy time less the CPU time of the worker, of stressors that the condition puts there, and of the agent where it had no CPU of its own. Beside another model on the measured CPUs it is not known. The kernel counts busy time in ticks of 10 ms, so windows under half a second tell nothing.",
         check: foreign_load,
     },
     Rule {
@@ -86,13 +87,43 @@ pub(crate) fn foreign_share(repeat: &RepeatView) -> Option<f64> {
     // Where the agent could not keep away, what it used is told as the tool's own cost.
     let own = repeat.row.cost.as_ref().filter(|cost| cost.cpus.is_empty());
     let own = own.map_or(0.0, |cost| cost.cpu_time_ns as f64);
+    let load = load_on(repeat, &cpus, window)?;
     // Ticks may fall short of what was used.
-    Some(((busy - worker - own) / window).max(0.0))
+    Some(((busy - worker - own - load) / window).max(0.0))
+}
+
+/// CPU time that what the condition asks for took on these CPUs in the window: the case's load, and nobody
+/// else's. None where it is not known: a tool may be on any of its CPUs, and of another model it is not counted.
+fn load_on(repeat: &RepeatView, cpus: &[u16], window_ns: f64) -> Option<f64> {
+    let is_here = |cpu: &u16| cpus.contains(cpu);
+    let mut tenants = repeat.row.tenants.iter();
+    if tenants.any(|row| row.tenant.cpus.iter().any(is_here)) {
+        return None;
+    }
+    let mut load = 0.0;
+    for row in repeat
+        .row
+        .stress
+        .iter()
+        .filter(|row| row.cpus.iter().any(is_here))
+    {
+        let stays = row.unit != UnitRow::Own;
+        if row.threads.is_empty() || (!stays && !row.cpus.iter().all(is_here)) {
+            return None;
+        }
+        for thread in row.threads.iter().filter(|t| !stays || is_here(&t.cpu)) {
+            let seen = thread.window?;
+            // Its window and that of the trials begin and end a moment apart.
+            let share = seen.cpu_time_ns as f64 / (seen.end_ns - seen.start_ns) as f64;
+            load += share * window_ns;
+        }
+    }
+    Some(load).filter(|load| load.is_finite())
 }
 
 fn run_queue_delay(e: &Evidence<'_>) -> Vec<Hit> {
     let delayed = |repeat: &RepeatView| {
-        let share = growth(repeat, "worker.run_delay")? / long_window(repeat)?;
+        let share = run_delay(repeat)?;
         (share > RUN_DELAY).then(|| {
             let text = format!(
                 "threads of the worker waited for a CPU for {} of the window",
@@ -102,6 +133,11 @@ fn run_queue_delay(e: &Evidence<'_>) -> Vec<Hit> {
         })
     };
     e.counting().filter_map(delayed).collect()
+}
+
+/// How long threads of the worker waited for a CPU, all together, as a share of the window.
+pub(super) fn run_delay(repeat: &RepeatView) -> Option<f64> {
+    Some(growth(repeat, "worker.run_delay")? / long_window(repeat)?)
 }
 
 /// Stolen time on the measured CPUs as a share of one CPU, where it was watched.

@@ -4,6 +4,8 @@
 
 mod clocks;
 mod environment;
+pub(crate) mod governors;
+mod held_back;
 pub mod kinds;
 mod load;
 mod measured;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use edgedyno_shared::case::Tenant;
 use edgedyno_shared::clocks::ClockReading;
 use edgedyno_shared::columns::Role;
 use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::load::TenantUsed;
 use edgedyno_shared::repeat::{
     Moment, Outcome, OutputCheck, Placement, Stage, TextEvent, ThreadPlace,
 };
@@ -13,9 +15,10 @@ use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::record::Record;
 
+use crate::contention::achieved::tests::row as stress_row;
 use crate::golden;
-use crate::store::rows::FindingRow;
-use crate::store::sample::{MS, add_run, end, new_store, repeat, run_id, watched};
+use crate::store::rows::{EffortRow, FindingRow, StressRow, TenantRow, UnitRow};
+use crate::store::sample::{MS, add_run, case, end, new_store, repeat, run_id, watched};
 use crate::summary::summarise;
 use crate::summary::tests::{hand_worked, view, view_of};
 use crate::view::CaseView;
@@ -528,8 +531,202 @@ fn a_clock_of_the_measured_cpus_that_moves_is_told() {
         ("cpu.policy4.freq", "hz", &moved),
     ]);
     assert_eq!(other, []);
-    let memory = with_channels(&[("devfreq.dmc.freq", "hz", &moved)]);
-    assert_eq!(only(memory).code, "clock_ramp");
+    for memory in ["devfreq.dmc.freq", "emc.freq", "tegrastats.emc.freq"] {
+        let memory = with_channels(&[(memory, "hz", &moved)]);
+        assert_eq!(only(memory).code, "clock_ramp");
+    }
+}
+
+#[test]
+fn clocks_of_accelerators_matter_where_the_backend_uses_them() {
+    let moved = [
+        (200, Some(0)),
+        (500, Some(1_000_000_000)),
+        (1900, Some(2_000_000_000)),
+    ];
+    let slept = [(200, Some(0)), (500, Some(1_000_000_000)), (1900, Some(0))];
+    let ramps = |channels: &[OneChannel<'_>], provider: Option<&str>| {
+        let mut records = repeat(&quiet());
+        for (id, (name, unit, cells)) in (0..).zip(channels) {
+            for record in watched(id, name, unit, cells) {
+                before_the_end(&mut records, record);
+            }
+        }
+        let mut view = view_of(&records);
+        let options = &mut view.entry.case.options;
+        options.extend(provider.map(|name| ("provider".to_owned(), name.to_owned())));
+        let codes = codes(&view).into_iter();
+        codes.filter(|code| *code == "clock_ramp").count()
+    };
+    let gpu = [
+        ("devfreq.fb000000_gpu.freq", "hz", &moved[..]),
+        ("nvml.0.sm_freq", "hz", &moved[..]),
+    ];
+    let npu = [
+        ("bpu.0.freq", "hz", &moved[..]),
+        ("npu.0.freq", "hz", &moved[..]),
+        ("devfreq.fdab0000_npu.freq", "hz", &moved[..]),
+    ];
+    assert_eq!(ramps(&gpu, None), 0);
+    assert_eq!(ramps(&gpu, Some("CUDA")), 2);
+    assert_eq!(ramps(&npu, Some("CUDA")), 0);
+    assert_eq!(ramps(&npu, Some("RKNPU")), 3);
+    // Asleep between two trials is no other speed.
+    assert_eq!(ramps(&[("npu.0.freq", "hz", &slept)], Some("RKNPU")), 0);
+    let idle_card = [gpu[1], ("nvml.0.load", "ppm", &slept[..1])];
+    assert_eq!(ramps(&idle_card, Some("CUDA")), 0);
+}
+
+#[test]
+fn a_clock_that_was_to_be_held_and_was_not() {
+    let found = |arch: &str, busy_ns: i64| {
+        let fell = [
+            (200, Some(3_000_000_000)),
+            (900, Some(2_000_000_000)),
+            (1900, Some(3_000_000_000)),
+        ];
+        let limit = from_to(3_000_000_000, 3_000_000_000);
+        let busy = from_to(0, busy_ns);
+        let channels: [OneChannel<'_>; 5] = [
+            ("cpu.policy2.freq", "hz", &fell),
+            ("cpu.policy2.freq_max", "hz", &limit),
+            ("cpu.policy4.freq", "hz", &fell),
+            ("cpu.policy4.freq_max", "hz", &limit),
+            ("cpu.2.busy", "ns", &busy),
+        ];
+        let mut records = repeat(&quiet());
+        for (id, (name, unit, cells)) in (0..).zip(channels) {
+            for record in watched(id, name, unit, cells) {
+                before_the_end(&mut records, record);
+            }
+        }
+        for (name, cpus) in [("policy2", "2"), ("policy3", "3"), ("policy4", "4")] {
+            if let Some(Record::Start(start)) = records.first_mut() {
+                set_fact(&mut start.environment, &format!("policy_cpus.{name}"), cpus);
+            }
+        }
+        let mut view = view_of(&records);
+        view.entry.rules.fix_clocks = true;
+        view.device.as_mut().unwrap().arch = arch.into();
+        let found = summarise(&view).findings.into_iter();
+        let found = found.filter(|f| ["clock_not_as_asked", "turbo_free"].contains(&f.code));
+        found.map(|f| (f.code, f.level)).collect::<Vec<_>>()
+    };
+    // CPU 2 was at work for 2.7 of 3 s; CPU 4 is another's.
+    let at_work = 2_700_000_000;
+    let invalid = [("clock_not_as_asked", Level::Invalid)];
+    assert_eq!(found("aarch64", at_work), invalid);
+    // Where a processor has a turbo, its limit is one core's: no reason to throw a run away.
+    assert_eq!(found("x86_64", at_work), [("turbo_free", Level::Warning)]);
+    // A CPU that idles may rest.
+    for arch in ["aarch64", "x86_64"] {
+        assert_eq!(found(arch, 300_000_000), [], "{arch}");
+    }
+}
+
+#[test]
+fn a_limit_that_was_lower_for_a_while_is_told_with_how_low() {
+    let cap =
+        |cells: &[(i64, Option<i64>)]| with_channels(&[("cpu.policy0.freq_max", "hz", cells)]);
+    let dip = [
+        (200, Some(2_000_000_000)),
+        (900, Some(1_200_000_000)),
+        (1900, Some(2_000_000_000)),
+    ];
+    let found = only(cap(&dip));
+    assert_eq!((found.code, found.level), ("throttled", Level::Invalid));
+    assert_eq!(found.figures["lowest"], 1_200_000_000_i64);
+    // It fell before the first trial and stayed there.
+    let before = [
+        (0, Some(2_000_000_000)),
+        (200, Some(1_200_000_000)),
+        (1900, Some(1_200_000_000)),
+    ];
+    assert_eq!(only(cap(&before)).figures["before"], 2_000_000_000_i64);
+    let rises = [(0, Some(1_200_000_000)), (1900, Some(2_000_000_000))];
+    assert_eq!(cap(&rises), []);
+}
+
+#[test]
+fn alarms_of_rails_cap_power_and_those_of_heat_do_not() {
+    let up = [(200, Some(0)), (900, Some(1)), (1900, Some(0))];
+    for name in [
+        "hwmon.ina3221.curr1.alarm_crit",
+        "hwmon.ina3221_2.curr3_vdd_cpu_cv.alarm_max",
+        "hwmon.rpi_volt.in0.alarm_lcrit",
+    ] {
+        let found = only(with_channels(&[(name, "flag", &up)]));
+        assert_eq!((found.code, found.level), ("throttled", Level::Invalid));
+        assert!(found.text.contains("power was capped"), "{}", found.text);
+        let calm = from_to(0, 0);
+        assert_eq!(with_channels(&[(name, "flag", &calm)]), [], "{name}");
+    }
+    for name in [
+        "hwmon.coretemp.temp1_package_id_0.alarm_crit",
+        "hwmon.nvme.temp1_composite.alarm",
+    ] {
+        assert_eq!(with_channels(&[(name, "flag", &up)]), [], "{name}");
+    }
+}
+
+/// Whatever a short run is told to have been held back by, a soak is told of too, and nothing else.
+#[test]
+fn a_soak_and_a_short_run_see_the_same() {
+    let twice = [(200, Some(0)), (900, Some(1)), (1900, Some(2))];
+    let heat = [
+        (200, Some(70_000)),
+        (900, Some(95_500)),
+        (1900, Some(80_000)),
+    ];
+    let trip = [(200, Some(95_000))];
+    let counted = from_to(0, 24);
+    let since_boot = [(200, Some(0)), (1900, Some(0x40000))];
+    let reasons = [(200, Some(1)), (900, Some(5)), (1900, Some(1))];
+    let fell = [(200, Some(9)), (900, Some(7)), (1900, Some(9))];
+    let boards: [&[OneChannel<'_>]; 9] = [
+        &[("cool.thermal_cpufreq_0.state", "steps", &twice)],
+        &[("cool.pwm_fan.state", "steps", &twice)],
+        &[("cpu.0.throttles", "count", &counted)],
+        &[("hwmon.ina3221.curr1.alarm_crit", "flag", &twice)],
+        &[("hwmon.nvme.temp1.alarm_crit", "flag", &twice)],
+        &[("power.firmware_flags", "bits", &since_boot)],
+        &[("nvml.0.clock_reasons", "bits", &reasons)],
+        &[("devfreq.dmc.freq_max", "hz", &fell)],
+        &[
+            ("therm.cpu.temp", "millicelsius", &heat),
+            ("therm.cpu.trip_1_passive", "millicelsius", &trip),
+        ],
+    ];
+    for board in boards {
+        let mut records = repeat(&quiet());
+        let mut seen = Vec::new();
+        for (id, (name, unit, cells)) in (0..).zip(board.iter().copied()) {
+            let [channel, samples] = watched(id, name, unit, cells);
+            if let (Record::Channel(channel), Record::Samples(samples)) = (&channel, &samples) {
+                let samples = crate::store::rows::SamplesRow {
+                    at_ns: samples.at_ns.clone(),
+                    value: samples.value.clone(),
+                    quality: samples.quality.clone(),
+                };
+                seen.push((crate::store::rows::ChannelRow::from(channel), samples));
+            }
+            before_the_end(&mut records, channel);
+            before_the_end(&mut records, samples);
+        }
+        let view = view_of(&records);
+        let told = codes(&view).contains(&"throttled");
+        let at = 100 * MS;
+        let trials: Vec<crate::view::Span> = (0..400)
+            .map(|i| crate::view::Span {
+                start_ns: at + i * 5 * MS,
+                end_ns: at + (i + 1) * 5 * MS,
+            })
+            .collect();
+        let soak = crate::soak::of(&trials, &seen).unwrap();
+        assert_eq!(soak.throttled.is_some(), told, "{:?}", board[0].0);
+        let expected = !["cool.pwm_fan.state", "hwmon.nvme.temp1.alarm_crit"].contains(&board[0].0);
+        assert_eq!(told, expected, "{:?}", board[0].0);
+    }
 }
 
 #[test]
@@ -555,6 +752,93 @@ fn others_on_the_measured_cpus_are_told_with_their_share() {
         [],
         "half is not known"
     );
+}
+
+#[test]
+fn what_the_condition_asks_for_is_nobody_elses() {
+    // CPU 2 busy for all of the 3 s, of which the worker had 1.2 s and a stressor the rest.
+    let channels = [
+        ("cpu.2.busy", "ns", &from_to(0, 3_000_000_000)[..]),
+        ("cpu.3.busy", "ns", &from_to(0, 0)[..]),
+        ("worker.cpu", "ns", &from_to(0, 1_200_000_000)[..]),
+    ];
+    let mut records = repeat(&quiet());
+    for (id, (name, unit, cells)) in (0..).zip(channels) {
+        for record in watched(id, name, unit, cells) {
+            before_the_end(&mut records, record);
+        }
+    }
+    let alone = foreign_share(&view_of(&records).repeats[0]).unwrap();
+    assert!((alone - 0.6).abs() < 1e-6, "{alone}");
+    // Its second of window had 600 ms of CPU, so the window of the trials has 0.6 of it.
+    let stressor = |cpu: u16| {
+        let mut row = stress_row("mem_read", EffortRow::Full, 1, 600);
+        row.cpus = vec![cpu];
+        row.threads[0].cpu = cpu;
+        row
+    };
+    let with = |row: StressRow| {
+        let mut view = view_of(&records);
+        view.repeats[0].row.stress = vec![row];
+        foreign_share(&view.repeats[0])
+    };
+    assert!(with(stressor(2)).unwrap() < 1e-6);
+    assert!((with(stressor(1)).unwrap() - 0.6).abs() < 1e-6);
+    let mut unseen = stressor(2);
+    unseen.threads[0].window = None;
+    assert_eq!(with(unseen), None);
+    // A tool's threads may be on CPU 1 or on CPU 2.
+    let mut tool = stressor(2);
+    tool.unit = UnitRow::Own;
+    assert!(with(tool.clone()).unwrap() < 1e-6);
+    tool.cpus = vec![1, 2];
+    assert_eq!(with(tool), None);
+}
+
+#[test]
+fn beside_another_model_on_the_measured_cpus_others_are_not_known() {
+    let busy = from_to(0, 3_000_000_000);
+    let channels: [OneChannel<'_>; 3] = [
+        ("cpu.2.busy", "ns", &busy),
+        ("cpu.3.busy", "ns", &busy),
+        ("worker.cpu", "ns", &busy),
+    ];
+    let mut records = repeat(&quiet());
+    for (id, (name, unit, cells)) in (0..).zip(channels) {
+        for record in watched(id, name, unit, cells) {
+            before_the_end(&mut records, record);
+        }
+    }
+    let others = |cpu: u16| {
+        let used = TenantUsed {
+            lane: 1,
+            tenant: Tenant {
+                model: case().model,
+                backend: "fake".into(),
+                runtime: None,
+                options: Vec::new(),
+                threads: 1,
+                cpus: vec![cpu],
+                millihertz: None,
+            },
+            runtime: None,
+            stages: Vec::new(),
+            placements: Vec::new(),
+            memory: Vec::new(),
+            effective: Vec::new(),
+            ready: None,
+            started: None,
+            stopped: None,
+            failure: None,
+            exit: None,
+            stderr: String::new(),
+        };
+        let mut view = view_of(&records);
+        view.repeats[0].row.tenants = vec![TenantRow::from(&used)];
+        foreign_share(&view.repeats[0])
+    };
+    assert!(others(1).is_some());
+    assert_eq!(others(2), None);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::view::Span;
 
 pub use heat::Heat;
 pub use signs::Sign;
-pub(crate) use signs::{NVML_THROTTLED, slows_down};
+pub(crate) use signs::{NVML_THROTTLED, cooler, rail_alarm, slowing_trip, slows_down};
 
 /// Slices of a soak at most, and trials that one has at least.
 const SLICES: usize = 60;

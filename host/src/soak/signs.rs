@@ -24,6 +24,11 @@ pub(crate) enum Kind {
     Limit,
     /// By any of these bits.
     Bits(i64),
+    /// By any of these bits, or by one sixteen places higher, which is kept since boot, that was not there
+    /// before.
+    BitsSinceBoot(i64),
+    /// By a value that is no lower than this.
+    AtLeast(i64),
 }
 
 /// What a channel can tell of that; none where it tells nothing.
@@ -34,12 +39,37 @@ pub(crate) fn kind_of(name: &str) -> Option<Kind> {
         ["cpu", _, "throttles" | "package_throttles"] | ["power", "over_current", _] => {
             Some(Kind::Counter)
         }
-        // Bits of now; those since boot stand sixteen places higher.
-        ["power", "firmware_flags"] => Some(Kind::Bits(0xf)),
+        ["power", "firmware_flags"] => Some(Kind::BitsSinceBoot(0xf)),
         ["nvml", _, "clock_reasons"] => Some(Kind::Bits(NVML_THROTTLED)),
         [.., "freq_max"] => Some(Kind::Limit),
-        _ => None,
+        _ => rail_alarm(name).map(|_| Kind::State),
     }
+}
+
+/// The cooling device whose state a channel shows.
+pub(crate) fn cooler(channel: &str) -> Option<&str> {
+    channel.strip_prefix("cool.")?.strip_suffix(".state")
+}
+
+/// The rail, or the supply, of which a channel says that it is beyond a limit of its monitor. Alarms of
+/// temperature sensors are left out: what comes of heat is told by what slows the board down.
+pub(crate) fn rail_alarm(channel: &str) -> Option<&str> {
+    let (rail, alarm) = channel.strip_prefix("hwmon.")?.rsplit_once('.')?;
+    let is_supply = ["ina", "rpi_volt"]
+        .iter()
+        .any(|chip| rail.starts_with(chip));
+    let is_limit = matches!(alarm, "alarm_crit" | "alarm_max" | "alarm_lcrit");
+    (is_supply && is_limit).then_some(rail)
+}
+
+/// The zone of a trip at which the kernel slows the board down.
+pub(crate) fn slowing_trip(channel: &str) -> Option<&str> {
+    let (zone, kind) = channel.split_once(".trip_")?;
+    let slows = ["passive", "hot", "critical"];
+    slows
+        .iter()
+        .any(|slow| kind.ends_with(slow))
+        .then_some(zone)
 }
 
 /// Software power cap, hardware slow-down, software and hardware thermal slow-down, hardware power brake
@@ -73,17 +103,18 @@ pub(super) struct Signs {
 pub(super) fn of(channels: &[(ChannelRow, SamplesRow)], window: Span) -> Signs {
     let mut first: Option<(i64, &str)> = None;
     let mut gone_at_ns = Some(window.end_ns);
-    for (channel, samples) in channels {
-        let Some(kind) = kind_of(&channel.name) else {
-            continue;
-        };
-        let shown = shown(kind, samples);
+    let by_kind = channels.iter().filter_map(|(channel, samples)| {
+        let name = channel.name.as_str();
+        Some((name, kind_of(name)?, samples))
+    });
+    for (name, kind, samples) in by_kind.chain(trips(channels, window)) {
+        let shown = shown(kind, samples, window.start_ns);
         let inside = shown
             .iter()
             .find(|(at, is_shown)| *is_shown && (window.start_ns..=window.end_ns).contains(at));
         let Some((at, _)) = inside else { continue };
         if first.is_none_or(|(before, _)| *at < before) {
-            first = Some((*at, &channel.name));
+            first = Some((*at, name));
         }
         // Gone at the sample behind the last that showed it.
         let last = shown.iter().rposition(|(_, is_shown)| *is_shown);
@@ -99,38 +130,74 @@ pub(super) fn of(channels: &[(ChannelRow, SamplesRow)], window: Span) -> Signs {
     }
 }
 
-/// Good samples, each with whether it shows that the board is held back.
-fn shown(kind: Kind, samples: &SamplesRow) -> Vec<(i64, bool)> {
+/// Temperatures of zones that the kernel slows the board down for, with the trip where it does; none where a
+/// device that cools by slowing down shows its state within the window, which says it better.
+fn trips(channels: &[(ChannelRow, SamplesRow)], window: Span) -> Vec<(&str, Kind, &SamplesRow)> {
+    let is_inside = |at: &i64| (window.start_ns..=window.end_ns).contains(at);
+    let shows_state = |(channel, samples): &(ChannelRow, SamplesRow)| {
+        cooler(&channel.name).is_some_and(slows_down) && good(samples).any(|(at, _)| is_inside(&at))
+    };
+    if channels.iter().any(shows_state) {
+        return Vec::new();
+    }
+    let of_zones = channels.iter().filter_map(|(channel, samples)| {
+        let heat = format!("{}.temp", slowing_trip(&channel.name)?);
+        // A trip that is not in use stands at or below zero.
+        let (_, limit) = good(samples).last().filter(|(_, limit)| *limit > 0)?;
+        let (heat, samples) = channels.iter().find(|(other, _)| other.name == heat)?;
+        Some((heat.name.as_str(), Kind::AtLeast(limit), samples))
+    });
+    of_zones.collect()
+}
+
+/// Good samples: when, and what.
+fn good(samples: &SamplesRow) -> impl Iterator<Item = (i64, i64)> + '_ {
     let cells = samples
         .at_ns
         .iter()
         .zip(&samples.value)
         .zip(&samples.quality);
-    let good = cells.filter(|(_, quality)| **quality == Quality::Ok.code());
-    let mut before: Option<i64> = None;
+    cells
+        .filter(|(_, quality)| **quality == Quality::Ok.code())
+        .map(|((at, value), _)| (*at, *value))
+}
+
+/// Good samples, each with whether it shows that the board is held back. What is kept since boot counts from
+/// the first sample of the window on.
+fn shown(kind: Kind, samples: &SamplesRow, from_ns: i64) -> Vec<(i64, bool)> {
+    let mut before: Option<(i64, i64)> = None;
     let mut begin: Option<i64> = None;
-    good.map(|((at, value), _)| {
-        let begin = *begin.get_or_insert(*value);
-        let is_shown = match kind {
-            Kind::State => *value > 0,
-            Kind::Counter => before.is_some_and(|before| *value > before),
-            Kind::Limit => *value < begin,
-            Kind::Bits(mask) => *value & mask != 0,
-        };
-        before = Some(*value);
-        (*at, is_shown)
-    })
-    .collect()
+    good(samples)
+        .map(|(at, value)| {
+            let begin = *begin.get_or_insert(value);
+            let since = before.filter(|(at, _)| *at >= from_ns);
+            let is_shown = match kind {
+                Kind::State => value > 0,
+                Kind::Counter => before.is_some_and(|(_, before)| value > before),
+                Kind::Limit => value < begin,
+                Kind::Bits(mask) => value & mask != 0,
+                Kind::BitsSinceBoot(mask) => {
+                    let new = since.map_or(0, |(_, before)| (value & !before) >> 16);
+                    (value | new) & mask != 0
+                }
+                Kind::AtLeast(limit) => value >= limit,
+            };
+            before = Some((at, value));
+            (at, is_shown)
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::samples;
     use super::*;
+    use crate::store::rows::KindRow;
+    use crate::telemetry::tests::channel;
 
     fn all(kind: Kind, values: &[i64]) -> Vec<bool> {
         let cells = values.iter().zip(0..).map(|(value, at)| (at, *value));
-        shown(kind, &samples(cells))
+        shown(kind, &samples(cells), 0)
             .iter()
             .map(|(_, is)| *is)
             .collect()
@@ -144,8 +211,45 @@ mod tests {
             [false, false, true, false]
         );
         assert_eq!(all(Kind::Limit, &[5, 4, 5]), [false, true, false]);
-        // 0x50000 is of some time since boot.
-        assert_eq!(all(Kind::Bits(0xf), &[0x50000, 0x50004]), [false, true]);
+        assert_eq!(all(Kind::Bits(0x24), &[1, 0x21, 0]), [false, true, false]);
+        assert_eq!(all(Kind::AtLeast(5), &[4, 5, 6]), [false, true, true]);
+        // 0x50000 is of some time since boot; 0x20000 more is of between two samples.
+        let flags = Kind::BitsSinceBoot(0xf);
+        let values = [0x50000, 0x50004, 0x50000, 0x70000, 0x70000];
+        assert_eq!(all(flags, &values), [false, true, false, true, false]);
+        let cells = [(-1, 0), (0, 0x10000)];
+        let before_the_window = shown(flags, &samples(cells), 0);
+        assert_eq!(before_the_window, [(-1, false), (0, false)]);
+    }
+
+    #[test]
+    fn a_trip_counts_where_no_cooling_device_shows_its_state() {
+        let channel = |name: &str, cells: &[(i64, i64)]| {
+            (
+                channel(name, "", KindRow::Gauge),
+                samples(cells.iter().copied()),
+            )
+        };
+        let window = Span {
+            start_ns: 100,
+            end_ns: 300,
+        };
+        let mut board = vec![
+            channel(
+                "therm.cpu.temp",
+                &[(50, 96), (150, 80), (200, 95), (250, 94)],
+            ),
+            channel("therm.cpu.trip_1_passive", &[(0, 95)]),
+            channel("therm.cpu.trip_0_active", &[(0, 60)]),
+            channel("therm.cpu.trip_2_passive", &[(0, -274)]),
+        ];
+        let signs = of(&board, window);
+        let sign = signs.first.unwrap();
+        assert_eq!(sign.channel, "therm.cpu.temp");
+        assert!((sign.after_seconds - 100e-9).abs() < 1e-15);
+        assert_eq!(signs.gone_at_ns, Some(300));
+        board.push(channel("cool.thermal_cpufreq_0.state", &[(150, 0)]));
+        assert!(of(&board, window).first.is_none());
     }
 
     #[test]
@@ -155,5 +259,18 @@ mod tests {
         assert_eq!(kind_of("therm.cpu.temp"), None);
         assert_eq!(kind_of("cpu.policy0.freq_max"), Some(Kind::Limit));
         assert_eq!(kind_of("cpu.policy0.freq"), None);
+        // Of a rail and of a supply, not of a sensor of heat.
+        for alarm in [
+            "hwmon.ina3221.curr1.alarm_crit",
+            "hwmon.rpi_volt.in0.alarm_lcrit",
+        ] {
+            assert_eq!(kind_of(alarm), Some(Kind::State), "{alarm}");
+        }
+        for other in [
+            "hwmon.coretemp.temp1_package_id_0.alarm_crit",
+            "hwmon.ina3221.curr1.current",
+        ] {
+            assert_eq!(kind_of(other), None, "{other}");
+        }
     }
 }

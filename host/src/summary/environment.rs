@@ -9,17 +9,21 @@ use crate::store::rows::FactRow;
 use crate::view::CaseView;
 
 /// Facts that identify a set-up; those that come and go (load, temperature) are left out.
-const LASTING: [&str; 9] = [
+const LASTING: [&str; 10] = [
     "kernel_release",
     "kernel_version",
     "cpu_model",
     "board_model",
     "governor",
+    OF_DEVICES,
     "clock_min_khz",
     "clock_max_khz",
     "smt_active",
     "transparent_hugepage",
 ];
+
+/// Governors of other clocks than those of CPUs, `governor.devfreq.dmc`, are a subject of their own.
+const OF_DEVICES: &str = "governor.devfreq";
 
 /// What was known of the board when the latest counting repeat began.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -105,6 +109,9 @@ pub fn is_lasting(name: &str) -> bool {
 
 /// `governor` of `governor.policy0`.
 pub fn subject_of(name: &str) -> &str {
+    if name.starts_with(OF_DEVICES) {
+        return OF_DEVICES;
+    }
     name.split('.').next().unwrap_or(name)
 }
 
