@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use edgedyno_tests::Sandbox;
+use edgedyno::preflight::QUIET;
 use edgedyno_tests::clock::Deadline;
 use edgedyno_tests::commands::{finding_codes, number, run, small_model, text};
 use edgedyno_tests::schema::assert_matches_schema;
+use edgedyno_tests::{Output, Sandbox};
 use serde_json::Value;
 
 /// Two seconds of the fake backend in one process.
@@ -201,12 +202,85 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
     assert_eq!(now("scaling_min_freq").trim(), "400000");
     // A clock that does not stay where it was put is no clock that was held.
     set(&root, &file("scaling_cur_freq"), "900000\n");
-    let document = run(&sandbox, &model, "fake", &args).expect_code(6).json();
-    let codes = finding_codes(&document["cases"][0]);
+    // On a processor that chooses its clock by itself, nobody can tell, and it is a warning.
+    let (exit, code) = match std::env::consts::ARCH {
+        "x86" | "x86_64" => (0, "turbo_free"),
+        _ => (6, "clock_not_as_asked"),
+    };
+    let output = run(&sandbox, &model, "fake", &args).expect_code(exit);
+    let codes = finding_codes(&output.json()["cases"][0]);
+    assert!(codes.contains(&code.to_owned()), "{codes:?}");
+    sandbox.finish();
+}
+
+/// A run of `fake` on CPU 1 that is good for nothing on a board that is not quiet.
+fn run_quietly(sandbox: &Sandbox, more: &[&str]) -> Output {
+    let model = small_model(sandbox);
+    let quietly = ["--cpus", "1", "--require", "quiet"];
+    let args = [&SHORT[..], &quietly, more].concat();
+    run(sandbox, &model, "fake", &args)
+}
+
+#[test]
+fn a_board_that_is_not_quiet_is_not_measured_where_that_is_required() {
+    let mut sandbox = Sandbox::new();
+    let load = [("proc/loadavg", "9.00 9.00 9.00 9/300 4242\n")];
+    sandbox.env("EDGEDYNO_AGENT_ROOT", board(&sandbox, &load));
+    let refused = run_quietly(&sandbox, &[]).expect_code(5);
     assert!(
-        codes.contains(&"clock_not_as_asked".to_owned()),
-        "{codes:?}"
+        refused.stderr.contains("is not quiet"),
+        "{}",
+        refused.stderr
     );
+    assert!(
+        refused.stderr.contains("load average"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(refused.stdout, "");
+    sandbox.finish();
+}
+
+#[test]
+fn what_was_not_watched_is_not_known_to_be_quiet() {
+    let mut sandbox = Sandbox::new();
+    for off in [&["--no-telemetry"][..], &["--telemetry", "off"]] {
+        let refused = run_quietly(&sandbox, off).expect_code(2);
+        assert!(refused.stderr.contains("--require"), "{}", refused.stderr);
+    }
+    // A board that tells its load and nothing of its CPUs.
+    let load = [("proc/loadavg", "0.00 0.00 0.00 1/300 4242\n")];
+    sandbox.env("EDGEDYNO_AGENT_ROOT", board(&sandbox, &load));
+    let unknown = run_quietly(&sandbox, &["--json"]).expect_code(5);
+    let codes = finding_codes(&unknown.json()["cases"][0]);
+    let is_disturbed = QUIET.iter().any(|code| codes.contains(&(*code).to_owned()));
+    assert!(!is_disturbed, "{codes:?}");
+    let words = "not known to have been quiet";
+    assert!(unknown.stderr.contains(words), "{}", unknown.stderr);
+    sandbox.finish();
+}
+
+/// Whether this machine is quiet is its own affair; that the exit says what was found is not.
+#[test]
+fn the_exit_says_whether_the_board_was_quiet() {
+    let sandbox = Sandbox::new();
+    let output = run_quietly(&sandbox, &["--json"]);
+    if output.stderr.contains("is not quiet") {
+        output.expect_code(5);
+        return sandbox.finish();
+    }
+    let case = &output.json()["cases"][0];
+    let codes = finding_codes(case);
+    let was_disturbed = QUIET.iter().any(|code| codes.contains(&(*code).to_owned()));
+    let shares = ["foreign_load_share", "run_delay_share", "steal_share"];
+    let is_known = shares.iter().all(|name| !case["fields"][name].is_null());
+    let expected = match (was_disturbed, is_known) {
+        (false, true) => 0,
+        _ => 5,
+    };
+    let is_said = output.stderr.contains("quiet");
+    assert_eq!(is_said, expected == 5, "{}", output.stderr);
+    output.expect_code(expected);
     sandbox.finish();
 }
 

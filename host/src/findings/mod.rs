@@ -13,6 +13,7 @@ mod outcome;
 mod outputs;
 mod page;
 mod placement;
+pub mod quiet;
 mod soak;
 mod stress;
 pub mod sweep;

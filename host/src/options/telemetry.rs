@@ -6,6 +6,7 @@ use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::units::Nanos;
 
 use super::parse;
+use crate::exit::CommandError;
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Telemetry")]
@@ -34,7 +35,7 @@ pub struct TelemetryOptions {
     #[arg(long, value_name = "TIME", value_parser = parse::positive_span)]
     pub idle_power: Option<Nanos>,
     /// `quiet`: measure only where nothing else is at work, clocks are held and a CPU is spare, and exit
-    /// with 5 when it was not so
+    /// with 5 when it was not so, or when that is not known
     #[arg(long, value_name = "WHAT")]
     pub require: Option<Requirement>,
 }
@@ -60,6 +61,19 @@ impl TelemetryOptions {
             watch_before: self.idle_power.unwrap_or(Nanos::ZERO),
             watch_after: Nanos::ZERO,
         }
+    }
+
+    /// Refuses a requirement of a board that is not watched.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub fn check(&self) -> Result<(), CommandError> {
+        if self.require.is_none() || self.mode() != TelemetryMode::Off {
+            return Ok(());
+        }
+        let what =
+            "--require is about what the board does meanwhile, and --telemetry off leaves that out";
+        Err(CommandError::usage(what).hint("leave one of them out"))
     }
 
     pub fn mode(&self) -> TelemetryMode {

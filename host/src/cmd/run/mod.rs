@@ -142,6 +142,7 @@ pub enum ColdChoice {
 
 /// Measures, stores, and shows what came out.
 pub fn run(args: &RunArgs, global: &Global) -> CommandResult {
+    args.telemetry.check()?;
     let options = &args.conduct;
     let (prepared, resumed) = match &options.resume {
         Some(run) => {

@@ -190,6 +190,7 @@ pub fn run(args: &StressArgs, global: &Global) -> CommandResult {
         let Opened { source, .. } = Source::open(&name, global.store(), &super::here()?)?;
         return outcome(&source, args, global.json);
     };
+    args.telemetry.check()?;
     let definition = definition(args, model)?;
     let mut prepared = prepare::prepare(&definition, global)?;
     arrange(&mut prepared, args);

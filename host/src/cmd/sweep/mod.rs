@@ -78,6 +78,7 @@ pub struct ConductOptions {
 
 /// Measures every case, stores, and shows what came out.
 pub fn run(args: &SweepArgs, global: &Global) -> CommandResult {
+    args.plan.telemetry.check()?;
     let options = &args.conduct;
     let (mut prepared, resumed) = match &options.resume {
         Some(name) => {
