@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "turbo_free",
         level: Level::Warning,
-        meaning: "Clocks were to be held, and a processor that chooses its clock by itself (x86, with its turbo free) ran a measured CPU at work more than 5 % below the limit: the limit is what one core alone may reach, and no governor makes all of them run so.",
+        meaning: "Clocks were to be held, and a processor that chooses its clock by itself (x86, with its turbo free) ran a measured CPU at work more than 5 % below its base clock, or below the limit where the base clock is not told: the limit is what one core alone may reach, and no governor makes all of them run so.",
         check: turbo_free,
     },
     Rule {
@@ -91,7 +91,8 @@ fn chooses_its_clock(e: &Evidence<'_>) -> bool {
     arch.is_none_or(|arch| arch.starts_with("x86"))
 }
 
-/// Policies of measured CPUs at work whose clock was seen below its limit. One that idles may rest.
+/// Policies of measured CPUs at work whose clock was seen below its limit, or below the clock that a processor
+/// keeps up without its boost, where that is told. One that idles may rest.
 fn below_limit(repeat: &RepeatView) -> Vec<Hit> {
     let slow = busy_policies_of(repeat).into_iter().filter_map(|policy| {
         let find = |what: &str| {
@@ -100,6 +101,7 @@ fn below_limit(repeat: &RepeatView) -> Vec<Hit> {
         };
         let (freq, limit) = (find("freq")?, find("freq_max")?);
         let (lowest, limit) = (freq.figures?.min, limit.figures?.max);
+        let limit = base_hz(repeat, policy).map_or(limit, |base| base.min(limit));
         ((lowest as f64) < limit as f64 * (1.0 - RAMP)).then(|| {
             let shown = |hz: i64| value("hz", hz as f64);
             let text = format!(
@@ -113,6 +115,12 @@ fn below_limit(repeat: &RepeatView) -> Vec<Hit> {
         })
     });
     slow.collect()
+}
+
+fn base_hz(repeat: &RepeatView, policy: u16) -> Option<i64> {
+    let name = format!("base_frequency.policy{policy}");
+    let (_, hz) = start_facts(repeat).find(|(fact, _)| *fact == name)?;
+    hz.parse().ok()
 }
 
 /// Whether a setting read back is one of the clocks that were held.

@@ -579,7 +579,7 @@ fn clocks_of_accelerators_matter_where_the_backend_uses_them() {
 
 #[test]
 fn a_clock_that_was_to_be_held_and_was_not() {
-    let found = |arch: &str, busy_ns: i64| {
+    let found = |arch: &str, busy_ns: i64, base_hz: Option<&str>| {
         let fell = [
             (200, Some(3_000_000_000)),
             (900, Some(2_000_000_000)),
@@ -605,6 +605,9 @@ fn a_clock_that_was_to_be_held_and_was_not() {
                 set_fact(&mut start.environment, &format!("policy_cpus.{name}"), cpus);
             }
         }
+        if let (Some(Record::Start(start)), Some(hz)) = (records.first_mut(), base_hz) {
+            set_fact(&mut start.environment, "base_frequency.policy2", hz);
+        }
         let mut view = view_of(&records);
         view.entry.rules.fix_clocks = true;
         view.device.as_mut().unwrap().arch = arch.into();
@@ -615,12 +618,16 @@ fn a_clock_that_was_to_be_held_and_was_not() {
     // CPU 2 was at work for 2.7 of 3 s; CPU 4 is another's.
     let at_work = 2_700_000_000;
     let invalid = [("clock_not_as_asked", Level::Invalid)];
-    assert_eq!(found("aarch64", at_work), invalid);
+    assert_eq!(found("aarch64", at_work, None), invalid);
     // Where a processor has a turbo, its limit is one core's: no reason to throw a run away.
-    assert_eq!(found("x86_64", at_work), [("turbo_free", Level::Warning)]);
+    let free = [("turbo_free", Level::Warning)];
+    assert_eq!(found("x86_64", at_work, None), free);
+    // Between its base clock and its boost it is where it may be.
+    assert_eq!(found("x86_64", at_work, Some("2000000000")), []);
+    assert_eq!(found("x86_64", at_work, Some("2400000000")), free);
     // A CPU that idles may rest.
     for arch in ["aarch64", "x86_64"] {
-        assert_eq!(found(arch, 300_000_000), [], "{arch}");
+        assert_eq!(found(arch, 300_000_000, None), [], "{arch}");
     }
 }
 

@@ -125,8 +125,6 @@ fn clusters(device: &DeviceInfo) -> Vec<String> {
         .facts
         .iter()
         .filter_map(|fact| fact.name.strip_prefix("governor."));
-    let (policies, others): (Vec<&str>, Vec<&str>) =
-        policies.partition(|of| of.starts_with("policy"));
     for policy in policies {
         let value = |name: &str| {
             let name = format!("{name}.{policy}");
@@ -144,13 +142,6 @@ fn clusters(device: &DeviceInfo) -> Vec<String> {
             clock("clock_max_khz"),
             value("governor").unwrap_or(units::UNKNOWN)
         ));
-    }
-    for other in others.iter().filter_map(|of| of.strip_prefix("devfreq.")) {
-        let name = format!("governor.devfreq.{other}");
-        let fact = device.facts.iter().find(|fact| fact.name == name);
-        let governor = fact.and_then(|fact| fact.value.value());
-        let governor = governor.unwrap_or(units::UNKNOWN);
-        lines.push(format!("  clock:   {other} governor {governor}"));
     }
     lines
 }
