@@ -158,7 +158,7 @@ mod tests {
                 before_the_end(&mut records, record);
             }
             let summary = summarise(&view_of(&records));
-            let told = summary.findings.into_iter();
+            let mut told = summary.findings.into_iter();
             let told = told.find(|found| found.code == "traffic_incomplete");
             (summary.board.ddr.bytes_per_second, told)
         };
