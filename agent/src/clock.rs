@@ -66,7 +66,10 @@ pub fn thread_cpu_time() -> Nanos {
 /// CPU time of another process so far, all its threads: exact, and a system call, not a file. None when there is
 /// no such process.
 pub fn cpu_time_of(process: u32) -> Option<Nanos> {
-    let process = i32::try_from(process).ok().filter(|number| *number > 0)?;
+    // The number becomes a part of the clock's: a larger one would name another clock. No kernel has larger ones
+    // (PID_MAX_LIMIT).
+    let process = i32::try_from(process).ok();
+    let process = process.filter(|number| (1..=1 << 22).contains(number))?;
     read_if_there(ClockId::pid_cpu_clock_id(Pid::from_raw(process)).ok()?)
 }
 
@@ -105,8 +108,9 @@ mod tests {
         let before = process_cpu_time();
         let by_number = cpu_time_of(std::process::id()).unwrap();
         assert!(before <= by_number && by_number <= process_cpu_time());
-        // No process has the highest number, and none is a number that the call would mean itself by.
-        assert_eq!(cpu_time_of(i32::MAX as u32), None);
-        assert_eq!((cpu_time_of(0), cpu_time_of(u32::MAX)), (None, None));
+        // No process has these, and by some of them the call would mean the caller.
+        for nobody in [0, 1 << 22, (1 << 22) + 1, i32::MAX as u32, u32::MAX] {
+            assert_eq!(cpu_time_of(nobody), None, "{nobody}");
+        }
     }
 }

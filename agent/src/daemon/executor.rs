@@ -280,9 +280,14 @@ async fn measure(
         around::after(daemon, queued, &cancelled).await;
     }
     daemon.live.end_repeat();
+    // To its last read the board is watched under the clocks of the repeat.
+    let seen = match sampling {
+        Some(sampling) => Some(sampling.finish().await),
+        None => None,
+    };
     daemon.release_clocks();
-    if let Some(sampling) = sampling {
-        let records = around::join(idle, sampling.finish().await);
+    if let Some(seen) = seen {
+        let records = around::join(idle, seen);
         if let Err(why) = records.iter().try_for_each(|record| folder.log(record)) {
             // What was measured is whole without it; a missing channel is seen by its absence.
             tracing::warn!("telemetry of a repeat cannot be kept: {why}");
