@@ -469,7 +469,7 @@ fn what_waits_is_read_through_when_hosts_are_answered_already() {
     // Opening it for reading does not end, as if it were endless: nobody writes into that pipe.
     let other = daemon.state().join("spool").join("08".repeat(16));
     std::fs::create_dir_all(&other).unwrap();
-    let made = std::process::Command::new("mkfifo")
+    let made = Command::new("mkfifo")
         .arg(other.join("00000000000000000000.seg"))
         .status();
     assert!(made.unwrap().success());
