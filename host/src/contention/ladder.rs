@@ -354,7 +354,7 @@ mod tests {
                 metric: "latency_p50_ms".into(),
                 ns: 21e6,
             }),
-            recovery: 0,
+            ..Ask::default()
         };
         let found = report::experiments(&cases, &ask).remove(0);
         assert!(found.curves.is_empty(), "no GB/s: {:?}", found.curves);
