@@ -169,7 +169,10 @@ pub(super) fn triad(to: &mut [u64], b: &[u64], c: &[u64], scale: f64) -> u64 {
 pub(super) fn read_apart(from: &[u64]) -> u64 {
     const { assert!(STRIDE == 4160 && ABREAST == 8) };
     assert!(from.len() * 8 >= ABREAST * STRIDE, "room for all of them");
-    let (a, b, c, d): (u64, u64, u64, u64);
+    let a: u64;
+    let b: u64;
+    let c: u64;
+    let d: u64;
     // SAFETY: reads words of the slice, the last of which begins 7 * STRIDE bytes after its first.
     unsafe {
         asm!(
