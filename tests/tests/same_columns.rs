@@ -21,6 +21,7 @@ const OF_THE_MOMENT: [&str; 16] = [
     "slow_moment",
     "channel_lost",
     "sampler_over_budget",
+    "sensor_dear",
     "throttled",
 ];
 
