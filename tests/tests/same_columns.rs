@@ -21,6 +21,7 @@ const OF_THE_MOMENT: [&str; 17] = [
     "slow_moment",
     "channel_lost",
     "sampler_over_budget",
+    "sensor_dear",
     "throttled",
     "traffic_incomplete",
 ];

@@ -51,9 +51,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "sampler_over_budget",
         level: Level::Warning,
-        meaning: "Watching cost more of a core than it may (0.5 %, fast 1 %), so it went on half as often.",
+        meaning: "Watching cost more of a core than it may (0.5 %, fast 1 %), so it went on half as often, until a minute was calm.",
         check: |e| told_under(e, "sampler_slowed"),
     },
+    told_by_agent(
+        "sensor_dear",
+        Level::Warning,
+        "Processes that tell what files do not (a vendor's tool or library) cost more of a core than all reading may (0.5 %, fast 1 %). They cannot be asked more seldom: `sensor.NAME.cpu` shows what each cost.",
+    ),
     told_by_agent(
         "telemetry_thinned",
         Level::Note,

@@ -889,6 +889,7 @@ fn what_cannot_be_believed_of_the_watching_is_told() {
     assert_eq!(only(found).code, "counter_wrapped");
     for code in [
         "sampler_slowed",
+        "sensor_dear",
         "telemetry_thinned",
         "channel_lost",
         "sampler_wedged",
