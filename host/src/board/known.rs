@@ -76,7 +76,7 @@ impl SshRoute {
         let with = |keep| format!("XDG_STATE_HOME={keep}/state XDG_CACHE_HOME={keep}/cache ");
         let mut variables = self.keep.as_ref().map(with).unwrap_or_default();
         if !self.offload {
-            variables += &format!("{GSO_VARIABLE}=off ");
+            variables.extend([GSO_VARIABLE, "=off "]);
         }
         variables
     }

@@ -145,9 +145,9 @@ fn undoing(base: &str, folder: &str, before: &Before) -> String {
     let made = before.absent.join(" ");
     let mut program = String::new();
     if !before.has_it {
-        program += &format!("serves {folder} || rm -rf {folder}\n");
+        program.extend(["serves ", folder, " || rm -rf ", folder, "\n"]);
         if !before.is_noted {
-            program += &format!("rm -f {base}/{MADE}\n");
+            program.extend(["rm -f ", base, "/", MADE, "\n"]);
         }
     }
     format!(
