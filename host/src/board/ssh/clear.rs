@@ -140,7 +140,8 @@ pub async fn undo(
     shell.run(&script).await.map(drop)
 }
 
-/// The script of [`undo`]. A state folder that was there before may name the program as the one that serves.
+/// The script of [`undo`]. A state folder that was there before may name the program as the one that serves. Of
+/// the cache only what is empty goes: it may be that of the host too.
 fn undoing(base: &str, folder: &str, before: &Before) -> String {
     let made = before.absent.join(" ");
     let mut program = String::new();
@@ -157,6 +158,7 @@ fn undoing(base: &str, folder: &str, before: &Before) -> String {
          [ -z \"$daemon\" ] || kill \"$daemon\" 2>/dev/null\n\
          for turn in 1 2 3; do [ -n \"$daemon\" ] && kill -0 \"$daemon\" 2>/dev/null || break; sleep 1; done\n\
          rm -rf \"$state\"\nfi\n{program}\
+         if made \"$cache\"; then rmdir \"$cache\"/* 2>/dev/null; fi\n\
          for folder in {made}; do rmdir \"$folder\" 2>/dev/null; done\ntrue"
     )
 }

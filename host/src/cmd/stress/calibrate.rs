@@ -323,7 +323,7 @@ mod tests {
                 cpu: 1,
                 tid: 7,
                 cpus_at_start: Some(vec![1]),
-                cpus_at_end: None,
+                cpus_at_end: Some(vec![1]),
                 window: Some(StressWindow {
                     start: Nanos(0),
                     end: Nanos(1_000 * MS),

@@ -312,8 +312,8 @@ mod tests {
             ..wish()
         };
         let (conditions, left_out) = worst(&many, &device).unwrap();
-        // All together, CPU 1, CPU 4 and the last: a dozen conditions each, and idle.
-        assert_eq!(conditions.len(), 1 + 4 * 12);
+        // All together, CPU 1, CPU 4 and the last: thirteen conditions each, and idle.
+        assert_eq!(conditions.len(), 1 + 4 * 13);
         for there in ["spin:cpu1-9", "spin:cpu1", "spin:cpu4", "spin:cpu9"] {
             assert!(conditions.iter().any(|c| c == there), "{there}");
         }
