@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use edgedyno_agent::daemon::repeat_folder::{self, RepeatFolder};
+use edgedyno_shared::ids::{BootId, RunId, Sha256, StoreId};
+use edgedyno_shared::order::{OrderKey, Pass};
+use edgedyno_shared::repeat::TextEvent;
+use edgedyno_shared::wire::record::Record;
 use edgedyno_tests::commands::{run_line, small_model};
 use edgedyno_tests::lab::{Lab, assert_whole, line};
 use edgedyno_tests::small_disk::SmallDisk;
@@ -97,4 +102,43 @@ fn a_full_disk_under_the_store_loses_nothing_that_was_measured() {
     disk.empty();
     sandbox.edgedyno(["run", "--resume", "last"]).ok();
     assert_whole(&sandbox, 5);
+}
+
+/// Behind half of it no other could be read.
+#[test]
+fn of_a_record_that_found_no_room_nothing_stays_in_the_log() {
+    if !can_mount() {
+        return;
+    }
+    let base = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::new(&base.path().join("disk"), "64k");
+    let key = OrderKey {
+        run: RunId("run".into()),
+        case: Sha256([1; 32]),
+        repeat: 0,
+        attempt: 0,
+        pass: Pass::Honest,
+    };
+    let header = repeat_folder::header(StoreId([2; 16]), BootId(1), key);
+    let spill = base.path().join("spill");
+    let mut folder = RepeatFolder::without_arena(disk.folder(), &spill, &header).unwrap();
+    let event = |text: &str| {
+        Record::Event(TextEvent {
+            lane: 0,
+            trial: None,
+            code: "code".into(),
+            text: text.into(),
+        })
+    };
+    folder.log(&event("before")).unwrap();
+    assert!(disk.fill());
+    // The rest of the log's last page takes the first part of it.
+    assert!(folder.log(&event(&"x".repeat(10_000))).is_err());
+    disk.empty();
+    folder.log(&event("after")).unwrap();
+    let records = folder.records().unwrap();
+    let records: Vec<Record> = records
+        .map(|frame| Record::parse(&frame.payload).unwrap().1)
+        .collect();
+    assert_eq!(records, [event("before"), event("after")]);
 }

@@ -5,7 +5,7 @@ use edgedyno_tests::{Sandbox, binaries};
 use serde_json::Value;
 
 /// Findings that speak of the moment and not of the agent.
-const OF_THE_MOMENT: [&str; 17] = [
+const OF_THE_MOMENT: [&str; 18] = [
     "bimodal",
     "few_samples",
     "load_high",

@@ -225,15 +225,14 @@ fn ladder(group: &mut [(Set, &Measured<'_>, &Point)], idle: &Measured<'_>) -> La
 mod tests {
     use edgedyno_shared::case::{Case, Condition as Named, ModelRef};
     use edgedyno_shared::ids::Sha256;
-    use edgedyno_shared::load::{StressThread, StressUsed, StressWindow};
+    use edgedyno_shared::load::StressWindow;
     use edgedyno_shared::units::Nanos;
     use edgedyno_shared::wire::record::Record;
 
     use super::super::limit::Limit;
     use super::super::report::{self, Ask, Read};
-    use super::super::testing::{measure, read, store};
+    use super::super::testing::{measure, read, store, used};
     use super::*;
-    use crate::plan::condition::{Ceilings, SETTLE};
     use crate::store::Store;
     use crate::store::sample::{self, MS};
 
@@ -294,40 +293,15 @@ mod tests {
             true => "cpu_int:cpu1".to_owned(),
             false => format!("cpu_int:cpu1@{percent}%"),
         };
-        let mut load = Condition::parse(&text)
-            .unwrap()
-            .load("b", &Ceilings::default(), SETTLE)
-            .unwrap();
-        let order = load.stressors.remove(0);
-        let worked = Nanos(percent * 10 * MS);
         let window = StressWindow {
             start: Nanos(0),
             end: Nanos(1_000 * MS),
             work: 7,
             cpu_time: Nanos(1_000 * MS),
-            worked: (!full).then_some(worked),
+            worked: (!full).then_some(Nanos(percent * 10 * MS)),
             run_delay: Some(Nanos(0)),
         };
-        let used = StressUsed {
-            order,
-            unit: WorkUnit::Operations,
-            working_set: None,
-            huge_pages: None,
-            notes: Vec::new(),
-            ready: None,
-            started: None,
-            stopped: None,
-            failure: None,
-            exit: None,
-            tool: None,
-            threads: vec![StressThread {
-                cpu: 1,
-                tid: 7,
-                cpus_at_start: Some(vec![1]),
-                cpus_at_end: Some(vec![1]),
-                window: Some(window),
-            }],
-        };
+        let used = used(&text, WorkUnit::Operations, window);
         let case = Case {
             condition: Named(text),
             ..sample::case()

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use edgedyno_shared::case::Case;
 use edgedyno_shared::device::Reading;
+use edgedyno_shared::load::{StressThread, StressUsed, StressWindow, WorkUnit};
 use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity};
 use edgedyno_shared::wire::record::Record as Wire;
 
 use super::report::{Point, Read};
 use crate::plan::axes::case_key;
+use crate::plan::condition::{Ceilings, Condition, SETTLE};
 use crate::store::rows::{ChannelRow, SamplesRow};
 use crate::store::sample;
 use crate::store::{NewCase, Store};
@@ -54,6 +56,32 @@ pub(crate) fn take(
         sample::deliver(store, order, &records).unwrap();
     }
     CaseView::read(store, &run, key).unwrap()
+}
+
+/// What an agent tells of the stressor of a condition that had such a window on CPU 1.
+pub(crate) fn used(condition: &str, unit: WorkUnit, window: StressWindow) -> StressUsed {
+    let condition = Condition::parse(condition).unwrap();
+    let mut load = condition.load("b", &Ceilings::default(), SETTLE).unwrap();
+    StressUsed {
+        order: load.stressors.remove(0),
+        unit,
+        working_set: None,
+        huge_pages: None,
+        notes: Vec::new(),
+        ready: None,
+        started: None,
+        stopped: None,
+        failure: None,
+        exit: None,
+        tool: None,
+        threads: vec![StressThread {
+            cpu: 1,
+            tid: 7,
+            cpus_at_start: Some(vec![1]),
+            cpus_at_end: Some(vec![1]),
+            window: Some(window),
+        }],
+    }
 }
 
 pub(super) fn store() -> (tempfile::TempDir, Store) {

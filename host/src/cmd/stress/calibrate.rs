@@ -265,13 +265,12 @@ fn tell(calibration: &Calibration, is_new: bool) {
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::load::{StressThread, StressUsed, StressWindow, WorkUnit};
+    use edgedyno_shared::load::{StressUsed, StressWindow, WorkUnit};
     use edgedyno_shared::wire::failure::{Failure, FailureCode};
     use edgedyno_shared::wire::record::Record as Wire;
 
     use super::*;
     use crate::contention::testing;
-    use crate::plan::condition::SETTLE;
     use crate::store::sample::{self, MS};
 
     #[test]
@@ -304,36 +303,15 @@ mod tests {
 
     /// A stressor that moved 4000 bytes in a second of the wall and so much CPU time.
     fn moved(stressor: &str, cpu_ms: i64) -> StressUsed {
-        let text = format!("{stressor}:cpu1");
-        let condition = Condition::parse(&text).unwrap();
-        let load = condition.load("b", &Ceilings::default(), SETTLE).unwrap();
-        StressUsed {
-            order: load.stressors[0].clone(),
-            unit: WorkUnit::Bytes,
-            working_set: None,
-            huge_pages: None,
-            notes: Vec::new(),
-            ready: None,
-            started: None,
-            stopped: None,
-            failure: None,
-            exit: None,
-            tool: None,
-            threads: vec![StressThread {
-                cpu: 1,
-                tid: 7,
-                cpus_at_start: Some(vec![1]),
-                cpus_at_end: Some(vec![1]),
-                window: Some(StressWindow {
-                    start: Nanos(0),
-                    end: Nanos(1_000 * MS),
-                    work: 4_000,
-                    cpu_time: Nanos(cpu_ms * MS),
-                    worked: None,
-                    run_delay: Some(Nanos(0)),
-                }),
-            }],
-        }
+        let window = StressWindow {
+            start: Nanos(0),
+            end: Nanos(1_000 * MS),
+            work: 4_000,
+            cpu_time: Nanos(cpu_ms * MS),
+            worked: None,
+            run_delay: Some(Nanos(0)),
+        };
+        testing::used(&format!("{stressor}:cpu1"), WorkUnit::Bytes, window)
     }
 
     /// What is made of one repeat with such records.
