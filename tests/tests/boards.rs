@@ -976,7 +976,13 @@ fn a_line_that_is_cut_while_a_library_is_sent_leaves_no_half_of_it() {
     let login = lab.login.clone();
     lab.sshd.restart(&login);
     lab.sandbox.edgedyno(install_words(&library)).ok();
-    assert_eq!(libraries(&lab).len(), 1);
+    let name = library.file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(libraries(&lab).contains(&name));
+    let [version] = &names(&versions)[..] else {
+        panic!("one version: {:?}", names(&versions));
+    };
+    let there = std::fs::read(versions.join(version).join(&name)).unwrap();
+    assert!(there == std::fs::read(&library).unwrap(), "all of it");
 }
 
 #[test]
