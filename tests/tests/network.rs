@@ -428,7 +428,7 @@ fn results_of_a_store_that_is_lost_are_shown_and_an_admin_drops_them() {
     running.signal(nix::sys::signal::Signal::SIGKILL);
     running.wait();
     relay.cut(false);
-    std::fs::remove_dir_all(lab.sandbox.work().join(".edgedyno")).unwrap();
+    std::fs::remove_dir_all(lab.sandbox.store()).unwrap();
 
     let info = lab.sandbox.edgedyno(["board", "info", "x", "--json"]);
     let info = info.ok().json();
