@@ -188,6 +188,9 @@ pub enum Effort {
     },
 }
 
+/// What `io` writes at once, in bytes.
+pub const IO_PIECE: u64 = 1 << 20;
+
 /// What a stressor does while it waits for its next piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Throttle {

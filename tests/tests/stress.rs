@@ -82,7 +82,11 @@ fn a_ladder_is_calibrated_measured_in_rounds_and_read_as_a_curve() {
             "{point:#}"
         );
     }
-    assert!(points[1]["over_spin"]["latency_p50_ms"]["ratio"].is_number());
+    // A spin that somebody else kept from running takes nothing off.
+    assert_eq!(
+        points[1]["over_spin"]["latency_p50_ms"]["ratio"].is_number(),
+        points[0]["valid"] == true
+    );
     assert!(
         points[1]["slowdown"]["device_p50_ms"]["ratio"].is_number(),
         "fake tells device time"
@@ -550,6 +554,10 @@ fn a_disk_is_calibrated_by_the_wall_and_its_levels_are_a_ladder() {
         "--json",
     ];
     let output = stress(&sandbox, &words);
+    if output.stderr.contains("io was kept from running") {
+        eprintln!("skipped: this machine has no CPU to spare");
+        return;
+    }
     // How far its repeats were apart is told when it is calibrated.
     assert!(output.stderr.contains("io on CPU"), "{}", output.stderr);
     assert!(output.stderr.contains("spread "), "{}", output.stderr);
@@ -621,7 +629,7 @@ fn a_load_that_the_board_cannot_bear_is_refused_with_the_reason() {
     let refused = || {
         let condition = "mem_read:cpu0@100MB/s/ws=8MiB";
         let output = run_beside(&sandbox, condition, &["--duration", "100ms"]);
-        assert_eq!(output.code, 8, "{}", output.stderr);
+        assert_eq!(output.code, 3, "{}", output.stderr);
         summary(&sandbox, "last")["cases"][0]["failures"][0].clone()
     };
     // Half of 10 MiB is less than 8.

@@ -5,14 +5,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use edgedyno_shared::load::{IO_MOST_BYTES, IO_MOST_PER_SECOND};
+use edgedyno_shared::load::{IO_MOST_BYTES, IO_MOST_PER_SECOND, IO_PIECE};
 use edgedyno_sys::stress::Region;
 use nix::libc;
 
 use super::{Most, Room, Settings, Stressor, Work};
 
-/// Bytes of one write, and of the file of each thread: what a small board's disk can spare.
-const WRITE: u64 = 1 << 20;
+/// Bytes of the file of each thread: what a small board's disk can spare.
 const FILE: u64 = 64 << 20;
 
 pub(super) struct Io;
@@ -40,7 +39,7 @@ impl Stressor for Io {
             file,
             direct,
             // Aligned to a page, as writing past the cache asks for.
-            buffer: Region::new(WRITE as usize)?,
+            buffer: Region::new(IO_PIECE as usize)?,
             at: 0,
             written: 0,
         }))
@@ -74,14 +73,14 @@ struct Writing {
 
 impl Work for Writing {
     fn step(&mut self) -> io::Result<u64> {
-        let piece = &self.buffer.as_bytes()[..WRITE as usize];
+        let piece = &self.buffer.as_bytes()[..IO_PIECE as usize];
         self.file.write_all_at(piece, self.at)?;
-        self.at = (self.at + WRITE) % FILE;
+        self.at = (self.at + IO_PIECE) % FILE;
         if self.at == 0 || !self.direct {
             self.file.sync_data()?;
         }
-        self.written += WRITE;
-        Ok(WRITE)
+        self.written += IO_PIECE;
+        Ok(IO_PIECE)
     }
 
     fn checksum(&self) -> u64 {

@@ -5,10 +5,18 @@ use std::fs;
 use edgedyno_shared::units::Nanos;
 
 /// Of one thread: the second figure of its `schedstat` (Documentation/scheduler/sched-stats.rst). None of one
-/// that has ended, and where the kernel does not keep it.
+/// that has ended, and where the kernel does not keep it: one that keeps nothing says that a thread was never put
+/// on a CPU.
 pub(super) fn of_thread(process: u32, thread: u32) -> Option<Nanos> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok().map(Nanos)
+    kept(&text)
+}
+
+fn kept(schedstat: &str) -> Option<Nanos> {
+    let mut figures = schedstat.split_whitespace();
+    let delay = figures.nth(1)?.parse().ok()?;
+    let slices: u64 = figures.next()?.parse().ok()?;
+    (slices > 0).then_some(Nanos(delay))
 }
 
 /// Of all threads of a process and of its children together.
@@ -37,6 +45,15 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_kernel_that_keeps_nothing_tells_nothing() {
+        assert_eq!(kept("812345 6789 3\n"), Some(Nanos(6_789)));
+        assert_eq!(kept("812345 0 3\n"), Some(Nanos(0)));
+        for nothing in ["0 0 0\n", "812345 6789\n", ""] {
+            assert_eq!(kept(nothing), None, "{nothing:?}");
+        }
+    }
 
     #[test]
     fn a_process_stands_ready_with_all_its_threads_and_children() {

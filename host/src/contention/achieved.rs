@@ -1,6 +1,6 @@
 //! What the stressors of a repeat achieved in its window, by their own count.
 
-use edgedyno_shared::load::{DUTY_TURN, Kind, kind_of};
+use edgedyno_shared::load::{DUTY_TURN, IO_PIECE, Kind, kind_of};
 use serde::Serialize;
 
 use crate::store::rows::{EffortRow, StressRow, StressWindowRow, ThrottleRow, UnitRow};
@@ -10,6 +10,9 @@ pub const OFF_TARGET: f64 = 0.03;
 
 /// Figures by wall and by CPU time must agree within this share.
 pub const STARVED: f64 = 0.05;
+
+/// What the edges of a window may move a figure by at most.
+const MOST_EDGES: f64 = 0.2;
 
 /// One stressor's window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -155,13 +158,20 @@ impl Achieved {
         Some(of_rate().or_else(of_duty)? - 1.0)
     }
 
-    /// The same where its target was not kept. A window may begin and end within a turn of work and rest, which
-    /// by itself moves a share of the time a little.
+    /// The same where its target was not kept. A window may begin and end within a turn of work and rest, or
+    /// within a piece that each thread writes to a disk, which by itself moves the figure a little.
     pub fn off_target(&self) -> Option<f64> {
-        let edges = self.target_duty.zip(self.window_s);
-        let edges = edges.map_or(0.0, |(duty, window)| {
+        let turns = self.target_duty.zip(self.window_s);
+        let turns = turns.map_or(0.0, |(duty, window)| {
             DUTY_TURN.as_secs_f64() * (1.0 - duty) / window
         });
+        let pieces = self.target_per_second.zip(self.window_s);
+        let pieces = pieces.filter(|_| kind_of(&self.stressor).is_some_and(Kind::waits));
+        let pieces = pieces.map_or(0.0, |(rate, window)| {
+            (IO_PIECE * self.cpus.len() as u64) as f64 / (rate * window)
+        });
+        // Where that is more than this, the window holds too few pieces to tell anything.
+        let edges = (turns + pieces).min(MOST_EDGES);
         self.error()
             .filter(|error| error.abs() > OFF_TARGET + edges)
     }

@@ -4,7 +4,8 @@
 use super::validity::Mark;
 use crate::findings::{policies_of, policies_of_cpus};
 use crate::stats::mean;
-use crate::telemetry::{Digest, Figures};
+use crate::telemetry::engines::{self, Engine, Used};
+use crate::telemetry::{self, Digest, Figures};
 use crate::ui::telemetry::value;
 use crate::ui::units::percent;
 use crate::view::RepeatView;
@@ -17,8 +18,7 @@ pub const CLOCK_MOVED: f64 = 0.01;
 enum Drives {
     Model,
     Load,
-    Memory,
-    Accelerator,
+    Engine(Engine),
 }
 
 /// A clock, or the highest that is allowed, over a window.
@@ -27,9 +27,6 @@ struct Clock<'a> {
     drives: Drives,
     figures: Figures,
 }
-
-/// Parts of names that memory's devices have among those whose clock is scaled.
-const MEMORY: [&str; 4] = ["dmc", "ddr", "emc", "memory"];
 
 fn of(repeat: &RepeatView) -> Vec<Clock<'_>> {
     let policies = Policies::of(repeat);
@@ -84,29 +81,19 @@ fn drives(name: &str, policies: &Policies) -> Option<Drives> {
     if !matches!(what, "freq" | "freq_max") {
         return None;
     }
-    let (kind, which) = clock.split_once('.').unwrap_or((clock, ""));
-    match kind {
-        "cpu" => policies.drive(which.strip_prefix("policy")?.parse().ok()?),
-        "emc" | "tegrastats" => Some(Drives::Memory),
-        "devfreq" if MEMORY.iter().any(|part| which.contains(part)) => Some(Drives::Memory),
-        "devfreq" | "bpu" | "npu" | "nvml" => Some(Drives::Accelerator),
-        _ => None,
+    match clock.strip_prefix("cpu.policy") {
+        Some(policy) => policies.drive(policy.parse().ok()?),
+        // A limit is of the engine that its clock is of.
+        None => engines::of_clock(&format!("{clock}.freq")).map(Drives::Engine),
     }
 }
 
-/// Whether the model ran on an accelerator, as far as its backend tells: else what one does is others' work.
-fn is_accelerated(repeat: &RepeatView) -> bool {
-    let own = repeat.row.schemas.iter().find(|schema| schema.lane == 0);
-    own.is_some_and(|own| own.columns.iter().any(|column| column.name == "device_ns"))
-}
-
 /// Clocks that did not stay within the window.
-pub(super) fn moved(repeat: &RepeatView) -> Vec<Mark> {
-    let accelerated = is_accelerated(repeat);
+pub(super) fn moved(repeat: &RepeatView, used: Used) -> Vec<Mark> {
     let mark = |clock: Clock<'_>| {
         let moved = 1.0 - clock.figures.min as f64 / clock.figures.max as f64;
         let text = format!("{} moved by {} in the window", clock.name, share(moved));
-        (moved > CLOCK_MOVED).then(|| clock.mark("clock_moved", text, accelerated))
+        (moved > CLOCK_MOVED).then(|| clock.mark("clock_moved", text, used))
     };
     of(repeat).into_iter().filter_map(mark).collect()
 }
@@ -123,9 +110,10 @@ pub(super) fn unknown(repeat: &RepeatView) -> Option<Mark> {
 }
 
 impl Clock<'_> {
-    fn mark(&self, code: &'static str, text: String, accelerated: bool) -> Mark {
+    /// What an engine does that the model does not use is others' work.
+    fn mark(&self, code: &'static str, text: String, used: Used) -> Mark {
         match self.drives {
-            Drives::Accelerator if !accelerated => Mark::note(code, text),
+            Drives::Engine(engine) if !used.has(engine) => Mark::note(code, text),
             _ => Mark::invalid(code, text),
         }
     }
@@ -151,9 +139,10 @@ impl Idle {
     }
 
     /// Clocks that stood elsewhere than on the idle board. A CPU that has nothing to do but the load has
-    /// another clock on the idle board, which is nobody's loss.
-    pub(super) fn differ(&self, repeat: &RepeatView) -> Vec<Mark> {
-        let accelerated = is_accelerated(repeat);
+    /// another clock on the idle board, which is nobody's loss; that of the model's CPU is a note, since a
+    /// processor that chooses its clock by how many of its cores work has another one beside any load, which
+    /// spin has too.
+    pub(super) fn differ(&self, repeat: &RepeatView, used: Used) -> Vec<Mark> {
         let mark = |clock: Clock<'_>| {
             let (_, idle) = self.0.iter().find(|(name, _)| name == clock.name)?;
             let off = clock.figures.mean / idle - 1.0;
@@ -165,30 +154,34 @@ impl Idle {
                 if off < 0.0 { "lower" } else { "higher" }
             );
             let is_other = off.abs() > CLOCK_MOVED && clock.drives != Drives::Load;
-            is_other.then(|| clock.mark("clock_differs", text, accelerated))
+            is_other.then(|| match clock.drives {
+                Drives::Model => Mark::note("clock_differs", text),
+                _ => clock.mark("clock_differs", text, used),
+            })
         };
         of(repeat).into_iter().filter_map(mark).collect()
     }
 }
 
-/// Mean clock of what the model ran on: of its accelerators where the backend tells of one and they show a
-/// clock, else of its CPUs.
-pub(super) fn engine_hz(repeat: &RepeatView) -> Option<f64> {
+/// Mean clock of what the model ran on: of accelerators that its backend uses where they show a clock, else of
+/// its CPUs.
+pub(super) fn engine_hz(repeat: &RepeatView, used: Used) -> Option<f64> {
     let clocks = of(repeat);
-    let of_kind = |drives: Drives| {
-        let own = clocks.iter().filter(|clock| clock.drives == drives);
+    let mean_of = |is_own: &dyn Fn(Drives) -> bool| {
+        let own = clocks.iter().filter(|clock| is_own(clock.drives));
         let own = own.filter(|clock| clock.name.ends_with(".freq"));
         mean::arithmetic(&own.map(|clock| clock.figures.mean).collect::<Vec<_>>())
     };
-    let accelerator = of_kind(Drives::Accelerator).filter(|_| is_accelerated(repeat));
-    accelerator.or_else(|| of_kind(Drives::Model))
+    let accelerator = |drives: Drives| match drives {
+        Drives::Engine(Engine::Memory) | Drives::Model | Drives::Load => false,
+        Drives::Engine(engine) => used.has(engine),
+    };
+    mean_of(&accelerator).or_else(|| mean_of(&|drives| drives == Drives::Model))
 }
 
 /// Mean of the hottest sensor over the window, in °C.
 pub(super) fn hottest_c(repeat: &RepeatView) -> Option<f64> {
-    let sensors = repeat.telemetry.iter().filter(|digest| {
-        digest.channel.unit == "millicelsius" && digest.channel.name.ends_with(".temp")
-    });
+    let sensors = telemetry::heat(&repeat.telemetry);
     let means = sensors.filter_map(|digest| Some(digest.figures?.mean / 1e3));
     means.reduce(f64::max)
 }
@@ -205,6 +198,9 @@ mod tests {
     use super::super::testing::{digest, watched};
     use super::*;
 
+    /// What a backend uses of which nothing is known.
+    const ALL: Used = Used::ALL;
+
     fn codes(marks: &[Mark]) -> Vec<(&'static str, bool)> {
         marks.iter().map(|mark| (mark.code, mark.invalid)).collect()
     }
@@ -213,10 +209,10 @@ mod tests {
         digest(name, ChannelKind::Gauge, values)
     }
 
-    /// The model of the sample runs on CPUs 2 and 3, and its backend tells device time.
+    /// The model of the sample runs on CPUs 2 and 3.
     #[test]
     fn clocks_of_model_memory_and_accelerator_must_stay_and_those_of_others_need_not() {
-        let moves = |name: &str| codes(&moved(&watched(vec![clock(name, &[2_000, 1_900])])));
+        let moves = |name: &str| codes(&moved(&watched(vec![clock(name, &[2_000, 1_900])]), ALL));
         let invalid = vec![("clock_moved", true)];
         for name in [
             "cpu.policy0.freq",
@@ -226,6 +222,8 @@ mod tests {
             "devfreq.dmc.freq",
             "devfreq.3d400000_memory_controller.freq",
             "devfreq.17000000.gpu.freq",
+            "devfreq.bwmgr.freq",
+            "devfreq.dmc.freq_max",
             "bpu.0.freq",
             "npu.0.freq",
             "nvml.0.freq",
@@ -236,21 +234,22 @@ mod tests {
             assert_eq!(moves(other), [], "{other}");
         }
         let steady = watched(vec![clock("emc.freq", &[2_000, 1_985])]);
-        assert_eq!(moved(&steady), []);
+        assert_eq!(moved(&steady, ALL), []);
         let asleep = watched(vec![clock("npu.0.freq", &[0, 1_400, 0])]);
-        assert_eq!(moved(&asleep), []);
+        assert_eq!(moved(&asleep, ALL), []);
     }
 
     #[test]
     fn a_policy_of_cpus_that_nobody_used_is_left_out() {
         let little = clock("cpu.policy0.freq", &[1_000, 500]);
         let big = clock("cpu.policy2.freq", &[2_000, 2_000]);
-        assert_eq!(moved(&watched(vec![little.clone(), big.clone()])), []);
+        let others = watched(vec![little.clone(), big.clone()]);
+        assert_eq!(moved(&others, ALL), []);
         let mut loaded = watched(vec![little, big]);
         let spin = crate::store::rows::EffortRow::Full;
         loaded.row.stress = vec![super::super::achieved::tests::row("spin", spin, 0, 999)];
         assert_eq!(
-            codes(&moved(&loaded)),
+            codes(&moved(&loaded, ALL)),
             [("clock_moved", true)],
             "CPU 1 spins"
         );
@@ -258,11 +257,14 @@ mod tests {
 
     #[test]
     fn an_accelerator_that_the_model_does_not_use_is_a_note() {
-        let mut repeat = watched(vec![clock("devfreq.gpu.freq", &[2_000, 1_000])]);
-        repeat.row.schemas.iter_mut().for_each(|schema| {
-            schema.columns.retain(|column| column.name != "device_ns");
-        });
-        assert_eq!(codes(&moved(&repeat)), [("clock_moved", false)]);
+        let repeat = watched(vec![clock("devfreq.gpu.freq", &[2_000, 1_000])]);
+        let on_cpu = Used::of("onnxruntime", None);
+        assert_eq!(codes(&moved(&repeat, on_cpu)), [("clock_moved", false)]);
+        let on_gpu = Used::of("onnxruntime", Some("CUDAExecutionProvider"));
+        assert_eq!(codes(&moved(&repeat, on_gpu)), [("clock_moved", true)]);
+        // A disk's controller is nobody's engine.
+        let storage = watched(vec![clock("devfreq.1d84000.ufshc.freq", &[2_000, 1_000])]);
+        assert_eq!(moved(&storage, ALL), []);
     }
 
     #[test]
@@ -276,16 +278,17 @@ mod tests {
         };
         let idle = [with(2_000, 3_000), with(2_000, 3_000)];
         let idle = Idle::of(&idle.iter().collect::<Vec<_>>());
-        assert_eq!(idle.differ(&with(2_010, 3_000)), []);
-        let found = idle.differ(&with(1_900, 3_060));
+        assert_eq!(idle.differ(&with(2_010, 3_000), ALL), []);
+        let found = idle.differ(&with(1_900, 3_060), ALL);
         assert_eq!(
             codes(&found),
-            [("clock_differs", true), ("clock_differs", true)]
+            [("clock_differs", false), ("clock_differs", true)],
+            "a processor may choose its clock; the memory is another"
         );
         assert!(found[0].text.contains("5 % lower"), "{}", found[0].text);
         assert!(found[1].text.contains("2 % higher"), "{}", found[1].text);
         // A clock that the idle board did not show is no other clock.
-        assert_eq!(Idle::of(&[]).differ(&with(1_900, 3_000)), []);
+        assert_eq!(Idle::of(&[]).differ(&with(1_900, 3_000), ALL), []);
     }
 
     #[test]
@@ -296,8 +299,8 @@ mod tests {
         assert_eq!(codes(&limit), Some(("clock_unknown", false)));
         let seen = watched(vec![clock("cpu.policy0.freq", &[2_000])]);
         assert_eq!(codes(&seen), None);
-        assert_eq!(engine_hz(&seen), Some(2_000.0));
-        assert_eq!(engine_hz(&watched(Vec::new())), None);
+        assert_eq!(engine_hz(&seen, ALL), Some(2_000.0));
+        assert_eq!(engine_hz(&watched(Vec::new()), ALL), None);
     }
 
     #[test]
@@ -313,7 +316,7 @@ mod tests {
             sensor("therm.a.temp", &[40_000, 42_000]),
             sensor("therm.b.temp", &[30_000, 31_000]),
         ]);
-        assert_eq!(engine_hz(&repeat), Some(1_000.0));
+        assert_eq!(engine_hz(&repeat, ALL), Some(1_000.0));
         assert_eq!(hottest_c(&repeat), Some(41.0));
         assert_eq!(hottest_c(&watched(Vec::new())), None);
     }

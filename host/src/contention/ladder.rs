@@ -11,7 +11,6 @@ use super::measured::Measured;
 use super::report::{Point, only_term};
 use super::rounds::Observed;
 use crate::plan::condition::{Condition, Level as Asked, Term};
-use crate::stats::mean;
 use crate::view::RepeatView;
 
 /// The levels of one option of one model, or of one stressor, all else alike.
@@ -144,8 +143,7 @@ fn over_levels(loaded: &[&Measured<'_>], idle: &Measured<'_>, points: &[Point]) 
             };
             let reached = |repeat: &RepeatView| axis.reached(term, repeat);
             // A level of which nobody knows what it was has no place on the axis.
-            let places: Vec<f64> = other.repeats.iter().filter_map(|r| reached(r)).collect();
-            let Some(value) = mean::arithmetic(&places) else {
+            let Some(value) = other.mean(&reached) else {
                 continue;
             };
             levels.push(Level {

@@ -13,6 +13,7 @@ use crate::compare::metric::{self, Metric};
 use crate::plan::condition::{Condition, Level, Term};
 use crate::stats::mean;
 use crate::store::rows::StressRow;
+use crate::telemetry::engines::Used;
 use crate::view::RepeatView;
 
 /// Fewer valid repeats make no point.
@@ -51,7 +52,8 @@ impl<'a> Measured<'a> {
             marks: Vec::new(),
             worth: OnceCell::new(),
         };
-        measured.mark(marks);
+        let used = Used::of_case(&read.view.entry.case);
+        measured.mark(|repeat| marks(repeat, used));
         measured.mark(|repeat| measured_less(read, repeat, ask));
         measured
     }
@@ -70,7 +72,13 @@ impl<'a> Measured<'a> {
 
     /// Marks repeats whose clocks were others than those of the idle board.
     pub(super) fn hold_against(&mut self, idle: &Idle) {
-        self.mark(|repeat| idle.differ(repeat));
+        let used = self.used();
+        self.mark(|repeat| idle.differ(repeat, used));
+    }
+
+    /// Engines that its model uses.
+    pub(super) fn used(&self) -> Used {
+        Used::of_case(&self.read.view.entry.case)
     }
 
     /// Takes what a mark says as said only.
@@ -100,6 +108,22 @@ impl<'a> Measured<'a> {
 
     pub(super) fn valid(&self) -> Vec<&'a RepeatView> {
         self.valid_of(&self.repeats)
+    }
+
+    /// Why it has too few repeats to be judged, where that is so.
+    pub(super) fn lacks(&self) -> Option<OfRepeat> {
+        let count = self.repeats.len();
+        let failed = self.read.view.repeats.iter().rev();
+        let why = failed.filter_map(|repeat| Some(&repeat.row.failure.as_ref()?.detail));
+        let why = why.map(|detail| format!(": {detail}")).next();
+        let text = format!(
+            "{count} of the {FEWEST_REPEATS} repeats that are needed were measured{}",
+            why.unwrap_or_default()
+        );
+        (count < FEWEST_REPEATS).then(|| OfRepeat {
+            repeat: None,
+            mark: Mark::invalid("few_repeats", text),
+        })
     }
 
     /// Whether most repeats were what they were meant to be.
@@ -148,6 +172,18 @@ impl<'a> Measured<'a> {
         });
         let found = all.iter().find(|(of, _)| *of == name);
         found.map(|(_, worth)| *worth)
+    }
+
+    /// The same of the trials of rounds that are among these: a ratio rests on no others.
+    fn worth_in(&self, name: &str, rounds: &[u32]) -> Option<Worth> {
+        let name = FOLLOWED.iter().find(|followed| **followed == name)?;
+        let level = metric::find(name).ok()?.quantile?;
+        let counted = self.counted().into_iter();
+        let paired = counted.filter(|repeat| rounds.contains(&repeat.row.key.repeat));
+        Worth::of(
+            paired.map(|repeat| repeat.trials.measured.as_slice()),
+            level,
+        )
     }
 
     fn device(&self) -> Vec<OfRound> {
@@ -227,8 +263,13 @@ pub(super) fn ratios(without: &Measured<'_>, loaded: &Measured<'_>) -> BTreeMap<
     let base: BTreeMap<String, Vec<OfRound>> = without.all().into_iter().collect();
     let all = loaded.all().into_iter();
     all.filter_map(|(name, values)| {
-        let ratio = slowdown(base.get(&name)?, &values)?;
-        let sides = [without.worth(&name), loaded.worth(&name)];
+        let base = base.get(&name)?;
+        let ratio = slowdown(base, &values)?;
+        let of = |values: &[OfRound]| values.iter().map(|of| of.round).collect::<Vec<u32>>();
+        let sides = [
+            without.worth_in(&name, &of(&values)),
+            loaded.worth_in(&name, &of(base)),
+        ];
         let enough = sides.iter().flatten().all(|worth| worth.enough);
         Some((name, Ratio { enough, ..ratio }))
     })

@@ -249,9 +249,13 @@ impl Baseline {
             repeats: idle.repeats.len(),
             valid_repeats: idle.valid().len(),
             valid: idle.is_valid(),
-            marks: idle.marks_of(&idle.repeats),
+            marks: idle
+                .marks_of(&idle.repeats)
+                .into_iter()
+                .chain(idle.lacks())
+                .collect(),
             traffic_bps: idle.mean(&traffic::bytes_per_second),
-            engine_freq_hz: idle.mean(&clocks::engine_hz),
+            engine_freq_hz: idle.mean(&|repeat| clocks::engine_hz(repeat, idle.used())),
             temp_c: idle.mean(&clocks::hottest_c),
             figures: figures(idle),
         }
@@ -287,6 +291,7 @@ impl Point {
             of_calibrated(term, &row.board, repeat, of.ask)
         };
         let mut marks = measured.marks_of(&measured.repeats);
+        marks.extend(measured.lacks());
         marks.extend((!idle.is_valid()).then(no_baseline));
         Self {
             case: measured.key(),
@@ -298,7 +303,7 @@ impl Point {
             achieved_bps: measured.mean(&moved),
             achieved_per_cpu_second_bps: measured.mean(&paced),
             traffic_bps: measured.mean(&traffic::bytes_per_second),
-            engine_freq_hz: measured.mean(&clocks::engine_hz),
+            engine_freq_hz: measured.mean(&|repeat| clocks::engine_hz(repeat, measured.used())),
             temp_c: measured.mean(&clocks::hottest_c),
             repeats: measured.repeats.len(),
             valid_repeats: measured.valid().len(),
@@ -319,7 +324,7 @@ pub(super) fn no_baseline() -> OfRepeat {
         repeat: None,
         mark: Mark::invalid(
             "baseline_invalid",
-            "most repeats of what it is held against do not count".into(),
+            "what it is held against does not count, or was measured too seldom".into(),
         ),
     }
 }

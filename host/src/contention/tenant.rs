@@ -267,6 +267,7 @@ mod tests {
     use super::*;
     use crate::store::sample::{self, MS};
     use crate::summary::summarise;
+    use crate::telemetry::engines::Used;
 
     fn other(millihertz: Option<u64>) -> Tenant {
         Tenant {
@@ -399,7 +400,7 @@ mod tests {
                 used.placements[0].threads[0].cpus = vec![cpu];
             }
             let view = measure(&mut store, &beside(tenant), &[25 * MS; 40], &more);
-            let marks = marks(&view.repeats[0]);
+            let marks = marks(&view.repeats[0], Used::ALL);
             let invalid = marks.iter().filter(|mark| mark.invalid);
             invalid.map(|mark| mark.code).collect::<Vec<_>>()
         };
@@ -420,7 +421,7 @@ mod tests {
             used.placements.clear();
         }
         let view = measure(&mut store, &beside(&paced), &[25 * MS; 40], &unread);
-        let marks = marks(&view.repeats[0]);
+        let marks = marks(&view.repeats[0], Used::ALL);
         let unknown = marks.iter().find(|mark| mark.code == "tenant_unknown");
         assert!(unknown.is_some_and(|mark| mark.invalid), "{marks:?}");
         let crash = Failure::new(FailureCode::Crash, "ended by signal 11");

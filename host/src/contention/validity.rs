@@ -7,6 +7,7 @@ use super::achieved::{Achieved, STARVED};
 use super::{clocks, tenant};
 use crate::findings::{throttling, would_tell_throttling};
 use crate::telemetry::Digest;
+use crate::telemetry::engines::Used;
 use crate::view::RepeatView;
 
 /// Fewer trials in a window say little of a steady state.
@@ -40,7 +41,7 @@ impl Mark {
 }
 
 /// What is wrong with a repeat, and what nobody can say of it.
-pub fn marks(repeat: &RepeatView) -> Vec<Mark> {
+pub fn marks(repeat: &RepeatView, used: Used) -> Vec<Mark> {
     let mut out = Vec::new();
     for row in &repeat.row.stress {
         of_load(&Achieved::of(row), &mut out);
@@ -56,7 +57,7 @@ pub fn marks(repeat: &RepeatView) -> Vec<Mark> {
         None => {}
     }
     of_throttles(&repeat.telemetry, &mut out);
-    out.extend(clocks::moved(repeat));
+    out.extend(clocks::moved(repeat, used));
     out.extend(clocks::unknown(repeat));
     let trials = repeat.trials.measured.len();
     if trials < FEWEST_TRIALS {
@@ -97,8 +98,9 @@ fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
         }
     }
     if achieved.starvation().is_none() {
+        // Kernels without scheduler statistics never tell it.
         let text = format!("how long {name} stood ready and did not run was not seen");
-        out.push(Mark::invalid("load_unknown", text));
+        out.push(Mark::note("starvation_unknown", text));
     }
     if let Some(error) = achieved.off_target() {
         let text = format!("{name} was {:+.1} % off its target", error * 100.0);
@@ -224,7 +226,7 @@ mod tests {
             .environment
             .iter_mut()
             .for_each(|fact| fact.value = None);
-        let found: Vec<(&str, bool)> = marks(&repeat)
+        let found: Vec<(&str, bool)> = marks(&repeat, Used::ALL)
             .iter()
             .map(|mark| (mark.code, mark.invalid))
             .collect();
@@ -237,7 +239,7 @@ mod tests {
             digest("cpu.policy0.freq", gauge, &[2_000, 2_000]),
             digest("cool.thermal-cpufreq-0.state", gauge, &[0, 0]),
         ];
-        assert!(marks(&watched(telling)).is_empty());
+        assert!(marks(&watched(telling), Used::ALL).is_empty());
     }
 
     #[test]

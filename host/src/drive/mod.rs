@@ -152,7 +152,7 @@ impl From<DriveError> for CommandError {
                 Self::new(Exit::BOARD, text)
                     .cause(format!("{holder} has measured on it since {since}"))
                     .hint(
-                        "--wait waits until it is free; --steal takes it, as an admin of the board",
+                        "`run` and `sweep` take --wait, which waits until it is free, and --steal, which takes it as an admin of the board",
                     )
             }
             DriveError::Taken { .. } => Self::new(Exit::BOARD, text).hint(

@@ -180,11 +180,7 @@ fn is_idle_card(repeat: &RepeatView, clock: &str) -> bool {
 
 /// Accelerators of the case.
 fn used(e: &Evidence<'_>) -> Used {
-    let case = &e.view.entry.case;
-    Used::of(
-        &case.backend,
-        case.options.get("provider").map(String::as_str),
-    )
+    Used::of_case(&e.view.entry.case)
 }
 
 fn governor_not_fixed(e: &Evidence<'_>) -> Vec<Hit> {

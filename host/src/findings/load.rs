@@ -143,9 +143,12 @@ pub(super) fn run_delay(repeat: &RepeatView) -> Option<f64> {
 /// Stolen time on the measured CPUs as a share of one CPU, where it was watched.
 pub(super) fn stolen(repeat: &RepeatView) -> Option<f64> {
     let window = long_window(repeat)?;
-    let each = measured_cpus(repeat).map(|cpu| growth(repeat, &format!("cpu.{cpu}.steal")));
+    let cpus: Vec<u16> = measured_cpus(repeat).collect();
+    let each = cpus
+        .iter()
+        .map(|cpu| growth(repeat, &format!("cpu.{cpu}.steal")));
     let stolen: f64 = each.sum::<Option<f64>>()?;
-    Some(stolen / window)
+    (!cpus.is_empty()).then_some(stolen / window)
 }
 
 fn memory_near_full(e: &Evidence<'_>) -> Vec<Hit> {

@@ -2,6 +2,7 @@
 
 use crate::contention::achieved::{Achieved, STARVED};
 use crate::contention::validity::marks;
+use crate::telemetry::engines::Used;
 use crate::view::RepeatView;
 
 use super::{Evidence, Hit, Level, Rule};
@@ -78,7 +79,11 @@ fn achieved<'a>(e: &'a Evidence<'_>) -> impl Iterator<Item = (&'a RepeatView, Ac
 
 /// Marks of tenants and failed stressors, as an experiment has them.
 fn of_marks(e: &Evidence<'_>) -> Vec<Hit> {
-    let of_repeat = |repeat| marks(repeat).into_iter().map(move |mark| (repeat, mark));
+    let used = Used::of_case(&e.view.entry.case);
+    let of_repeat = |repeat| {
+        let marks = marks(repeat, used).into_iter();
+        marks.map(move |mark| (repeat, mark))
+    };
     let marks = e.counting().flat_map(of_repeat);
     let of_code = marks.filter(|(_, mark)| mark.code == e.code);
     of_code

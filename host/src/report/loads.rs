@@ -78,7 +78,8 @@ pub(super) fn section(chapters: &[Chapter]) -> String {
 
 fn one(load: &Load, whose: &str, prefix: &str) -> String {
     let experiment = &load.experiment;
-    let mut lines = vec![idle(experiment)];
+    let verdict = format!("In short: {}.", experiment.verdict.words());
+    let mut lines = vec![idle(experiment), verdict];
     let asked = experiment.slo.as_ref();
     lines.extend(asked.map(|asked| format!("asked: {}.", stress::of_asked(asked))));
     lines.extend(experiment.slowest.as_ref().map(|slowest| {
@@ -97,6 +98,8 @@ fn one(load: &Load, whose: &str, prefix: &str) -> String {
             .as_ref()
             .map(|recovery| format!("Idle again at the end: {}.", stress::of_recovery(recovery))),
     );
+    let ladders = experiment.ladders.iter();
+    lines.extend(ladders.map(|ladder| sentence(&stress::of_ladder(ladder))));
     let shared = shared(experiment);
     lines.extend(
         shared

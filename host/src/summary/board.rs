@@ -2,6 +2,7 @@
 
 use crate::findings::{foreign_share, measured_cpus, policies_of};
 use crate::stats::mean;
+use crate::telemetry;
 use crate::telemetry::{Digest, Figures, emc};
 use crate::view::{CaseView, RepeatView};
 
@@ -78,9 +79,11 @@ impl BoardMeanwhile {
             run_delay_share: per_second("worker.run_delay").map(|ns| ns / 1e9),
             foreign_share: over(&watched, foreign_share),
             steal_share: over(&watched, |repeat| {
-                let each = measured_cpus(repeat)
-                    .map(|cpu| find(repeat, &format!("cpu.{cpu}.steal"))?.per_second());
-                Some(each.sum::<Option<f64>>()? / 1e9)
+                let cpus: Vec<u16> = measured_cpus(repeat).collect();
+                let each = cpus.iter();
+                let each = each.map(|cpu| find(repeat, &format!("cpu.{cpu}.steal"))?.per_second());
+                let stolen: f64 = each.sum::<Option<f64>>()?;
+                (!cpus.is_empty()).then_some(stolen / 1e9)
             }),
             preempted_per_second: per_second("worker.preempted"),
             clock_hz: clock(&watched),
@@ -246,12 +249,8 @@ impl GpuMemory {
 }
 
 fn hottest(repeats: &[&RepeatView]) -> Option<(String, f64)> {
-    let all = repeats.iter().flat_map(|repeat| &repeat.telemetry);
-    let sensors = all.filter(|digest| {
-        digest.channel.unit == "millicelsius" && digest.channel.name.ends_with(".temp")
-    });
+    let sensors = repeats.iter().flat_map(|r| telemetry::heat(&r.telemetry));
     let known = sensors.filter_map(|digest| Some((&digest.channel.name, digest.figures?.max)));
-    // A constant such as 100.000 °C of a power chip would always win: what never moved is no heat.
     let (name, max) = known.max_by_key(|(_, max)| *max)?;
     Some((name.clone(), max as f64 / 1e3))
 }

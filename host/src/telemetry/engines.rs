@@ -1,5 +1,7 @@
 //! Which engine a clock is of, and which engines a case uses.
 
+use crate::store::rows::CaseRow;
+
 /// What has a clock beside the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
@@ -59,12 +61,14 @@ const DEVICES: [(&str, Engine); 19] = [
 ];
 
 impl Used {
+    pub const ALL: Self = Self {
+        gpu: true,
+        npu: true,
+    };
+
     /// By a case's backend and its option `provider`. Of a backend that is not known here, all.
     pub fn of(backend: &str, provider: Option<&str>) -> Self {
-        let all = Self {
-            gpu: true,
-            npu: true,
-        };
+        let all = Self::ALL;
         let none = Self {
             gpu: false,
             npu: false,
@@ -83,6 +87,12 @@ impl Used {
             name if NPU_PROVIDERS.contains(&name) => Self { npu: true, ..none },
             _ => all,
         }
+    }
+
+    /// Of a stored case.
+    pub fn of_case(case: &CaseRow) -> Self {
+        let provider = case.options.get("provider");
+        Self::of(&case.backend, provider.map(String::as_str))
     }
 
     pub fn has(self, engine: Engine) -> bool {

@@ -23,6 +23,17 @@ use crate::store::RepeatRow;
 use crate::store::rows::SamplesRow;
 use crate::view::{Span, Trials};
 
+/// What sensors of heat showed. One that stood still while others moved, such as the 100 °C of a power chip, is
+/// none.
+pub(crate) fn heat(channels: &[Digest]) -> impl Iterator<Item = &Digest> {
+    let is_sensor = |digest: &&Digest| {
+        digest.channel.unit == "millicelsius" && digest.channel.name.ends_with(".temp")
+    };
+    let any_moves = channels.iter().filter(is_sensor).any(|of| of.ever_changed);
+    let sensors = channels.iter().filter(is_sensor);
+    sensors.filter(move |digest| digest.ever_changed || !any_moves)
+}
+
 /// Digests of all channels of a repeat over its window, in the order of channels, and the moments of its
 /// slowest trials.
 pub(crate) fn of_repeat<E>(

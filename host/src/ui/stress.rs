@@ -398,16 +398,17 @@ pub(crate) fn of_curve(curve: &Curve) -> String {
 }
 
 /// What each step of an option of another model costs.
-fn of_ladder(ladder: &Ladder) -> String {
+/// What the levels of an option, or of a stressor that is no traffic, cost; one line.
+pub(crate) fn of_ladder(ladder: &Ladder) -> String {
     let values: Vec<String> = ladder
         .levels
         .iter()
         .map(|level| figure(level.value))
         .collect();
     let name = format!(
-        "{} of {} at {}",
+        "{}, {} at {}",
+        ladder.condition,
         ladder.option,
-        ladder.model,
         values.join(", ")
     );
     let Some(fit) = &ladder.fit else {

@@ -18,6 +18,18 @@ use crate::plan::schedule::Schedule;
 use crate::store::Store;
 use crate::store::rows::{CaseEntry, RunStatus};
 
+/// What goes on with a run of another command.
+pub(crate) fn resumed_by(command: &str) -> String {
+    match command {
+        "run" | "sweep" => format!("`edgedyno {command} --resume` goes on with it"),
+        "rerun" => "`edgedyno sweep --resume` goes on with it".into(),
+        _ => format!(
+            "`edgedyno {command}` cannot be gone on with: start it again; what was measured stays, \
+             `edgedyno summary` shows it"
+        ),
+    }
+}
+
 /// Reads the plan of that run; contents must still be those that were measured.
 pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), CommandError> {
     let store = open_for_reading(global)?;
@@ -25,7 +37,7 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
     let run = store.run(&id)?;
     if run.command != "run" {
         let what = format!("run {id} was made by `edgedyno {}`", run.command);
-        return Err(CommandError::usage(what).hint("resume it with the same command"));
+        return Err(CommandError::usage(what).hint(resumed_by(&run.command)));
     }
     refuse_imported(&store, &id)?;
     if run.status == RunStatus::Complete {

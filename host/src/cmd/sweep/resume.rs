@@ -27,7 +27,9 @@ pub(super) fn resume(name: &str, global: &Global) -> Result<(Prepared, RunId), C
     let run = store.run(&id)?;
     if run.command != "sweep" && run.command != "rerun" {
         let what = format!("run {id} was made by `edgedyno {}`", run.command);
-        return Err(CommandError::usage(what).hint("resume it with the same command"));
+        return Err(
+            CommandError::usage(what).hint(crate::cmd::run::resume::resumed_by(&run.command))
+        );
     }
     refuse_imported(&store, &id)?;
     if run.status == RunStatus::Complete {
