@@ -82,8 +82,9 @@ fn plain(table: &str, machine: &[String]) -> String {
         (r"\[n\] (?:B|KiB|MiB|GiB)\b", "[size]"),
         (r"\[n\] [kM]?Hz", "[rate]"),
         (r"\[time\]\*", "[time]"),
-        // Which columns there are, depends on what the board shows and how often it was looked at.
-        (r"(?m)^board  .*\n───\n.*$", "board  [machine]"),
+        // Which columns there are, and whether there is any, depends on what the board shows and how often it was
+        // looked at in so short a window.
+        (r"(?m)^board  .*\n───\n.*\n", ""),
         (
             r"(?m)^not watched: (?s:.*?)tells why$",
             "not watched: [machine]",

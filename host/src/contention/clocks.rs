@@ -221,7 +221,7 @@ mod tests {
             "tegrastats.emc.freq",
             "devfreq.dmc.freq",
             "devfreq.3d400000_memory_controller.freq",
-            "devfreq.17000000.gpu.freq",
+            "devfreq.17000000_gpu.freq",
             "devfreq.bwmgr.freq",
             "devfreq.dmc.freq_max",
             "bpu.0.freq",
@@ -263,7 +263,7 @@ mod tests {
         let on_gpu = Used::of("onnxruntime", Some("CUDAExecutionProvider"));
         assert_eq!(codes(&moved(&repeat, on_gpu)), [("clock_moved", true)]);
         // A disk's controller is nobody's engine.
-        let storage = watched(vec![clock("devfreq.1d84000.ufshc.freq", &[2_000, 1_000])]);
+        let storage = watched(vec![clock("devfreq.1d84000_ufshc.freq", &[2_000, 1_000])]);
         assert_eq!(moved(&storage, ALL), []);
     }
 

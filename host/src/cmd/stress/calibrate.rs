@@ -358,8 +358,7 @@ mod tests {
             judged(records)
         };
         assert_eq!(moves(1_800_000_000), Ok(4_000.0));
-        let why = moves(1_700_000_000).unwrap_err();
-        assert!(why.contains("cpu.policy0.freq moved by 5.6 %"), "{why}");
+        assert_eq!(moves(1_700_000_000), Ok(4_000.0), "its spread shows it");
     }
 
     #[test]
