@@ -14,15 +14,16 @@ use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
 use edgedyno_shared::wire::hello::{Hello, Verdict};
 use edgedyno_shared::wire::request::{Reply, Request, Upload};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::blobs::Piece;
+use super::feed::feed;
 use super::lease::Taken;
 use super::owners::Owner;
 use super::state::{Daemon, News, SessionCount};
 use super::submit::Orderer;
-use super::{inventory, live, runtimes, spool_file};
+use super::{inventory, live, runtimes};
 use crate::backend::{self, Candidate};
 use crate::worker::supervise::Cancel;
 
@@ -605,87 +606,4 @@ fn no_backend(name: &str) -> Failure {
         FailureCode::Unsupported,
         format!("this agent has no backend `{name}`"),
     )
-}
-
-/// Sends what waits in the spool of a store, then what is sealed and said while it listens.
-async fn feed(
-    daemon: Rc<Daemon>,
-    store: StoreId,
-    out: mpsc::Sender<Frame>,
-    mut news: broadcast::Receiver<(StoreId, News)>,
-) {
-    let mut sent = None;
-    loop {
-        if store != StoreId::NONE && send_sealed(&daemon, store, &out, &mut sent).await.is_err() {
-            return;
-        }
-        loop {
-            match news.recv().await {
-                Ok((of, News::Sealed)) if of == store => break,
-                Ok((of, News::Event(event))) if of == store => {
-                    if send_event(&out, &event).await.is_err() {
-                        return;
-                    }
-                }
-                Ok(_) => {}
-                // Missed events are gone; a missed seal is found in the spool.
-                Err(broadcast::error::RecvError::Lagged(_)) => break,
-                Err(broadcast::error::RecvError::Closed) => return,
-            }
-        }
-    }
-}
-
-async fn send_event(out: &mpsc::Sender<Frame>, event: &Event) -> Result<(), ()> {
-    let frame = Frame::encode(kind::EVENT, event).map_err(drop)?;
-    out.send(frame).await.map_err(drop)
-}
-
-async fn send_sealed(
-    daemon: &Daemon,
-    store: StoreId,
-    out: &mpsc::Sender<Frame>,
-    sent: &mut Option<u64>,
-) -> Result<(), ()> {
-    let numbers = daemon.spool.numbers(store).unwrap_or_else(|why| {
-        tracing::error!("what waits for store {store} cannot be looked for: {why}");
-        Vec::new()
-    });
-    for number in numbers {
-        if sent.is_some_and(|last| number <= last) {
-            continue;
-        }
-        let frames = match daemon.spool.frames(store, number) {
-            Ok(frames) => frames,
-            // Another session of the same store acknowledged it meanwhile.
-            Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
-            Err(why) => {
-                repair(daemon, store, number, &why);
-                return Err(());
-            }
-        };
-        let mut has_end = false;
-        for frame in frames {
-            let frame = frame.map_err(|why| repair(daemon, store, number, &why))?;
-            has_end = spool_file::is_end(&frame);
-            out.send(frame).await.map_err(drop)?;
-        }
-        if !has_end {
-            // The host would wait for it.
-            let why = io::Error::other("its end is missing");
-            repair(daemon, store, number, &why);
-            return Err(());
-        }
-        *sent = Some(number);
-    }
-    Ok(())
-}
-
-/// A segment that cannot be read to its end: perhaps half of it was sent. The session ends then, so that the
-/// host throws that away, and comes back for what could be saved.
-fn repair(daemon: &Daemon, store: StoreId, number: u64, why: &io::Error) {
-    tracing::error!("segment {number} of store {store}: {why}");
-    if let Err(why) = daemon.spool.repair(store, number) {
-        tracing::error!("it cannot be repaired: {why}");
-    }
 }

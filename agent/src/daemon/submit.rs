@@ -151,36 +151,22 @@ impl Spooled {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::Path;
     use std::rc::Rc;
 
-    use edgedyno_shared::folders::AgentFolders;
     use edgedyno_shared::ids::BootId;
     use edgedyno_shared::repeat::Outcome;
-    use tokio::task::{LocalSet, spawn_local};
+    use tokio::task::spawn_local;
 
+    use super::super::executor;
     use super::super::queue::Queue;
     use super::super::repeat_folder::{self, RepeatFolder};
-    use super::super::{executor, serve};
+    use super::super::testing::{block_on, daemon};
     use super::*;
-    use crate::clock::Monotonic;
     use crate::inputs::testing;
-    use crate::worker::spawn::SelfExec;
 
     const STORE: StoreId = StoreId([7; 16]);
     const THIEF: StoreId = StoreId([8; 16]);
-
-    fn daemon(folder: &Path) -> Rc<Daemon> {
-        let folders = AgentFolders {
-            state: folder.join("state"),
-            runtime: folder.join("run"),
-            moved: true,
-        };
-        fs::create_dir_all(&folders.state).unwrap();
-        let exec = SelfExec::new(Vec::new()).unwrap();
-        Rc::new(serve::assemble(folders, exec, Rc::new(Monotonic)).unwrap())
-    }
 
     fn orders(repeats: std::ops::Range<u32>) -> Vec<RepeatOrder> {
         let order = testing::job().order;
@@ -206,14 +192,6 @@ mod tests {
             role: Role::Run,
             epoch: Some(epoch),
         }
-    }
-
-    fn block_on<T>(future: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        LocalSet::new().block_on(&runtime, future)
     }
 
     fn repeats_on_disk(folder: &Path) -> Vec<u32> {
