@@ -126,9 +126,6 @@ fn pair(role: Role) -> io::Result<()> {
 fn admit(host: &KnownHost) -> io::Result<()> {
     let folders = folders()?;
     disk::private_folder(&folders.state)?;
-    // Two hosts may add a board at once.
-    let alone = File::open(&folders.state)?;
-    alone.lock()?;
     let own = identity::load_or_make(&folders.state)?.public();
     Access::open(&folders.state)?.admit(host)?;
     io::stdout().write_all(format!("key {own}\n").as_bytes())

@@ -1,6 +1,7 @@
 //! One connection: hello, requests and their replies, events, and the spooled repeats of its store.
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,12 +16,13 @@ use edgedyno_shared::wire::hello::{Hello, Verdict};
 use edgedyno_shared::wire::request::{Reply, Request, Upload};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::blobs::Piece;
 use super::feed::feed;
 use super::lease::Taken;
 use super::owners::Owner;
+use super::rights::{holds_board, may};
 use super::state::{Daemon, News, SessionCount};
 use super::submit::Orderer;
 use super::{inventory, live, runtimes};
@@ -30,7 +32,7 @@ use crate::worker::supervise::Cancel;
 /// Replies that may wait for a host that does not read.
 const REPLIES: usize = 64;
 
-/// A host that waits for a file to be written hears so often that it is.
+/// A host that waits for something to be written hears so often that it is.
 const WORD_EVERY: Duration = Duration::from_secs(5);
 
 /// What the carrier knows of the other side.
@@ -285,7 +287,10 @@ impl Session {
                     role: self.peer.role,
                     epoch: self.epoch,
                 };
-                Ok(Reply::Submitted(orderer.submit(orders).await?))
+                // Each order is a write to a card.
+                let say = || self.say_busy("the board writes down the orders that it was sent");
+                let submitted = saying(WORD_EVERY, say, orderer.submit(orders)).await?;
+                Ok(Reply::Submitted(submitted))
             }
             Request::Queue => Ok(Reply::Queue(daemon.entries(store))),
             Request::Cancel { run, kill } => {
@@ -400,19 +405,13 @@ impl Session {
     /// and one that an earlier agent began is read from its beginning: a host that hears nothing meanwhile
     /// takes the agent for lost.
     async fn put(&self, piece: Piece) -> Result<u64, Failure> {
-        let mut work = tokio::task::spawn_blocking(|| piece.put());
-        loop {
-            tokio::select! {
-                put = &mut work => {
-                    return put.map_err(|why| Failure::new(FailureCode::Internal, why.to_string()))?;
-                }
-                () = sleep(WORD_EVERY) => self.say_busy(),
-            }
-        }
+        let work = tokio::task::spawn_blocking(|| piece.put());
+        let say = || self.say_busy("the board writes and checks a file that it was sent");
+        let put = saying(WORD_EVERY, say, work).await;
+        put.map_err(|why| Failure::new(FailureCode::Internal, why.to_string()))?
     }
 
-    fn say_busy(&self) {
-        let text = "the board writes and checks a file that it was sent";
+    fn say_busy(&self, text: &str) {
         let event = Event::Waiting(Failure::new(FailureCode::Busy, text));
         if let Ok(frame) = Frame::encode(kind::EVENT, &event) {
             // A host that has much to read has heard enough.
@@ -499,30 +498,6 @@ impl Session {
     }
 }
 
-/// Orders and cancels count only from who holds the board, in the epoch in which it took it.
-pub(super) fn holds_board(
-    daemon: &Daemon,
-    store: StoreId,
-    epoch: Option<u64>,
-) -> Result<(), Failure> {
-    let lease = daemon.lease.borrow();
-    if epoch.is_some_and(|epoch| lease.holds(store, epoch)) {
-        return Ok(());
-    }
-    let detail = "this session does not hold the board";
-    Err(Failure::new(FailureCode::LeaseLost, detail).hint("run the command again"))
-}
-
-/// Whether a host of a role may do what another role is needed for.
-pub(super) fn may(role: Role, needed: Role) -> Result<(), Failure> {
-    if role >= needed {
-        return Ok(());
-    }
-    let detail = format!("this needs the role {needed}, and this host has {role} on the board");
-    let hint = "pair again with a ticket for that role: `edgedyno-agent pair ROLE` on the board";
-    Err(Failure::new(FailureCode::NotPermitted, detail).hint(hint))
-}
-
 /// Who may ask for this at least.
 fn role_for(request: &Request) -> Role {
     match request {
@@ -575,6 +550,17 @@ fn lease_storage(why: &io::Error) -> Failure {
     Failure::new(FailureCode::StorageFull, text)
 }
 
+/// Waits for what may take long, and has a word said so often meanwhile.
+async fn saying<T>(every: Duration, say: impl Fn(), work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        match timeout(every, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => say(),
+        }
+    }
+}
+
 /// Over at that time; never without one.
 async fn over(at: Option<Instant>) {
     match at {
@@ -606,4 +592,32 @@ fn no_backend(name: &str) -> Failure {
         FailureCode::Unsupported,
         format!("this agent has no backend `{name}`"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::thread;
+
+    use super::super::testing::block_on;
+    use super::*;
+
+    #[test]
+    fn who_waits_for_many_short_writes_hears_of_it_meanwhile() {
+        let said = Cell::new(0);
+        let say = || said.set(said.get() + 1);
+        block_on(saying(Duration::from_millis(20), say, async {
+            // Each keeps the thread, as a write does, and lets others have a turn after it.
+            for _ in 0..50 {
+                thread::sleep(Duration::from_millis(4));
+                tokio::task::yield_now().await;
+            }
+        }));
+        // 200 ms at least; a word of a busy machine may come late, and one of them must come.
+        assert!((2..=50).contains(&said.get()), "{}", said.get());
+        let quick = Cell::new(0);
+        let say = || quick.set(quick.get() + 1);
+        block_on(saying(Duration::from_secs(5), say, async {}));
+        assert_eq!(quick.get(), 0);
+    }
 }
