@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::link::key::PublicKey;
@@ -120,13 +121,14 @@ impl Access {
             .cloned()
     }
 
-    /// Lets one host in that knows the secret.
-    pub fn open_pairing(&self, secret: Secret, role: Role) {
+    /// Lets one host in that knows the secret; returns for how long.
+    pub fn open_pairing(&self, secret: Secret, role: Role) -> Duration {
         let variable = std::env::var(TIME_VARIABLE).ok();
         let open_for = open_for(variable.as_deref());
         self.inner()
             .pairing
             .open(Monotonic.now(), secret, role, open_for);
+        open_for
     }
 
     /// Takes a proof; a host that is welcome stands in the file when this returns.

@@ -59,6 +59,8 @@ pub(super) async fn feed(
                 true => news.recv().await,
                 false => match timeout(RETRY, news.recv()).await {
                     Ok(heard) => heard,
+                    // Reading would disturb it; its end brings the next try.
+                    Err(_) if daemon.running.borrow().is_some() => continue,
                     Err(_) => break,
                 },
             };

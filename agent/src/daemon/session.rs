@@ -445,7 +445,10 @@ impl Session {
             return Err(Failure::new(FailureCode::Unsupported, detail).hint(hint));
         };
         match network.open_pairing(role) {
-            Ok(ticket) => Ok(Reply::Ticket(ticket.to_string())),
+            Ok((ticket, open_for)) => Ok(Reply::Ticket {
+                ticket: ticket.to_string(),
+                seconds: open_for.as_secs(),
+            }),
             Err(why) => Err(Failure::new(
                 FailureCode::Internal,
                 format!("no ticket can be made: {why}"),
