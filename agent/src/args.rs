@@ -78,7 +78,7 @@ usage: edgedyno-agent serve                      run until retired, for a servic
                                                  --run-as USER, which is also what workers run as; a small
                                                  helper stays root, opens for them what only root may read of
                                                  the board's counters, and holds clocks
-       edgedyno-agent pair [ROLE]                print a ticket that lets one host in, within ten minutes;
+       edgedyno-agent pair [ROLE]                print a ticket that lets one host in, and says for how long;
                                                  ROLE is observe, run (unless told otherwise) or admin
        edgedyno-agent admit ROLE KEY [NAME]      let the host with that key in, and print this agent's own key:
                                                  what `edgedyno board add` does by ssh

@@ -73,6 +73,26 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Waits until no other process has what a file stands for, and keeps it as long as the answer lives. A folder on
+/// a network may know no locks: those who come one after the other need none.
+pub(crate) fn lock(path: &Path) -> io::Result<File> {
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(at(path))?;
+    match lock.lock() {
+        Err(why) if !is_lockless(&why) => Err(at(path)(why)),
+        _ => Ok(lock),
+    }
+}
+
+fn is_lockless(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::Unsupported || why.raw_os_error() == Some(nix::libc::ENOLCK)
+}
+
 /// Removes a file that may be gone already.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {

@@ -19,7 +19,7 @@ use crate::args::{self, Command, HELP, Listen, Serve};
 use crate::daemon::access::{Access, KnownHost};
 use crate::daemon::program::{self, Tenure};
 use crate::daemon::serve::{self, LOCAL_PATIENCE, RELAY_PATIENCE, StartError, Terms};
-use crate::daemon::{ask, identity, relay, run_as, take_over};
+use crate::daemon::{ask, identity, pairing, relay, run_as, take_over};
 use crate::disk;
 use crate::privileged::client::Helper;
 use crate::privileged::helper;
@@ -117,8 +117,11 @@ fn folders() -> io::Result<AgentFolders> {
 }
 
 fn pair(role: Role) -> io::Result<()> {
-    let ticket = ask::ticket(&folders()?, role)?;
-    say("on the host, within ten minutes: edgedyno board pair TICKET --name NAME\n");
+    let (ticket, open_for) = ask::ticket(&folders()?, role)?;
+    let within = pairing::in_words(open_for);
+    say(&format!(
+        "on the host, within {within}: edgedyno board pair TICKET --name NAME\n"
+    ));
     io::stdout().write_all(format!("{ticket}\n").as_bytes())
 }
 
@@ -126,9 +129,6 @@ fn pair(role: Role) -> io::Result<()> {
 fn admit(host: &KnownHost) -> io::Result<()> {
     let folders = folders()?;
     disk::private_folder(&folders.state)?;
-    // Two hosts may add a board at once.
-    let alone = File::open(&folders.state)?;
-    alone.lock()?;
     let own = identity::load_or_make(&folders.state)?.public();
     Access::open(&folders.state)?.admit(host)?;
     io::stdout().write_all(format!("key {own}\n").as_bytes())

@@ -36,6 +36,8 @@ pub enum BadOffer {
     Name(String),
     #[error("the name `{0}` stands twice")]
     Twice(String),
+    #[error("the file `{0}` is said to be empty, and its hash is not that of nothing")]
+    Empty(String),
     #[error("the content's hash is not that of its files")]
     Hash,
 }
@@ -52,6 +54,11 @@ impl ContentOffer {
         let mut names: Vec<&str> = rest.iter().map(|file| file.name.as_str()).collect();
         if let Some(bad) = names.iter().find(|name| !is_inside(name)) {
             return Err(BadOffer::Name(bad.chars().take(80).collect()));
+        }
+        let nothing = digest::digest(&digest::SHA256, &[]);
+        let is_false = |file: &&OfferedFile| file.bytes == 0 && file.sha256.0 != *nothing.as_ref();
+        if let Some(bad) = self.files.iter().find(is_false) {
+            return Err(BadOffer::Empty(bad.name.chars().take(80).collect()));
         }
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::link::key::PublicKey;
@@ -120,13 +121,14 @@ impl Access {
             .cloned()
     }
 
-    /// Lets one host in that knows the secret.
-    pub fn open_pairing(&self, secret: Secret, role: Role) {
+    /// Lets one host in that knows the secret; returns for how long.
+    pub fn open_pairing(&self, secret: Secret, role: Role) -> Duration {
         let variable = std::env::var(TIME_VARIABLE).ok();
         let open_for = open_for(variable.as_deref());
         self.inner()
             .pairing
             .open(Monotonic.now(), secret, role, open_for);
+        open_for
     }
 
     /// Takes a proof; a host that is welcome stands in the file when this returns.
@@ -157,8 +159,9 @@ impl Access {
         })
     }
 
-    /// Adds a line, in the place of one with the same key.
+    /// Adds a line, in the place of one with the same key. Commands and an agent may do it at once.
     fn add(&self, host: KnownHost) -> io::Result<()> {
+        let _alone = disk::lock(&self.path.with_extension("lock"))?;
         let text = match fs::read_to_string(&self.path) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
             text => text.unwrap_or_default(),
@@ -269,6 +272,32 @@ mod tests {
             access.find(PublicKey([6; 32])).unwrap().name,
             "build server"
         );
+    }
+
+    #[test]
+    fn hosts_that_are_let_in_at_once_are_all_there() {
+        let (state, access) = access();
+        let key = |thread: u8, host: u8| {
+            let mut key = [9; 32];
+            (key[0], key[1]) = (thread, host);
+            PublicKey(key)
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..6 {
+                let state = state.path();
+                // Each as a process of its own has it.
+                scope.spawn(move || {
+                    let own = Access::open(state).unwrap();
+                    for host in 0..5 {
+                        let (role, name) = (Role::Run, "pc".to_owned());
+                        let key = key(thread, host);
+                        own.admit(&KnownHost { role, key, name }).unwrap();
+                    }
+                });
+            }
+        });
+        let all = (0..6).flat_map(|thread| (0..5).map(move |host| key(thread, host)));
+        assert_eq!(all.filter(|key| access.find(*key).is_none()).count(), 0);
     }
 
     #[test]

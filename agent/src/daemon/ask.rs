@@ -18,11 +18,11 @@ use edgedyno_shared::wire::request::{Reply, Request};
 /// A daemon answers within this time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A ticket for one host.
+/// A ticket for one host, and how long it is good.
 ///
 /// # Errors
 /// When no daemon of this build runs, or it does not listen on the network.
-pub fn ticket(folders: &AgentFolders, role: Role) -> io::Result<String> {
+pub fn ticket(folders: &AgentFolders, role: Role) -> io::Result<(String, Duration)> {
     let mut socket = connect(folders).map_err(|why| {
         let hint = "start it with `edgedyno-agent serve --listen ADDRESS`";
         io::Error::other(format!(
@@ -45,7 +45,7 @@ pub fn ticket(folders: &AgentFolders, role: Role) -> io::Result<String> {
     let reply = exchange(&mut socket, &request, kind::REPLY)?;
     let reply: (u64, Result<Reply, Failure>) = reply.decode().map_err(io::Error::other)?;
     match reply.1 {
-        Ok(Reply::Ticket(ticket)) => Ok(ticket),
+        Ok(Reply::Ticket { ticket, seconds }) => Ok((ticket, Duration::from_secs(seconds))),
         Ok(_) => Err(io::ErrorKind::InvalidData.into()),
         Err(why) => {
             let hint = why.hint.as_deref().map(|hint| format!("\nhint: {hint}"));

@@ -395,7 +395,10 @@ impl Blobs {
 
     /// Puts the contents together that have all their files now.
     pub fn settle(&mut self, sha256: &Sha256) -> Result<(), Failure> {
-        if self.whole(sha256).exists() {
+        let mut files = self.known.values().flat_map(|known| &known.offer.files);
+        let is_named = files.any(|file| file.sha256 == *sha256);
+        // What no offer names any more, or never named, is not to be remembered for ever.
+        if !is_named || self.whole(sha256).exists() {
             self.coming.remove(sha256);
         }
         for known in self.known.values() {
@@ -537,6 +540,13 @@ impl Piece {
     }
 
     fn append(&self, so_far: &mut SoFar) -> io::Result<u64> {
+        // One that nothing is to be written to may be read-only already: earlier agents made it so too early.
+        if self.upload.bytes.is_empty()
+            && let Ok(found) = fs::symlink_metadata(&self.part)
+            && found.is_file()
+        {
+            return Ok(found.len());
+        }
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -562,8 +572,9 @@ impl Piece {
     fn finish(&self) -> io::Result<()> {
         let file = File::open(&self.part)?;
         file.sync_all()?;
-        file.set_permissions(fs::Permissions::from_mode(0o400))?;
         fs::rename(&self.part, &self.whole)?;
+        // Not before: who goes on with a part that an agent left must be able to write to it.
+        file.set_permissions(fs::Permissions::from_mode(0o400))?;
         disk::sync_folder(self.whole.parent().unwrap_or(Path::new(".")))
     }
 }
@@ -702,6 +713,21 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_was_made_read_only_too_early_is_finished() {
+        let (state, mut blobs) = open();
+        let whole = b"0123456789".as_slice();
+        let content = offer(vec![file("m.onnx", whole)]);
+        take(&mut blobs, &content, &none()).unwrap();
+        let part = blobs.part(&sha256(whole));
+        fs::write(&part, whole).unwrap();
+        fs::set_permissions(&part, fs::Permissions::from_mode(0o400)).unwrap();
+        let mut blobs = Blobs::open(state.path()).unwrap();
+        assert_eq!(take(&mut blobs, &content, &none()), Ok(vec![10]));
+        let found = blobs.find_all(&content.sha256).unwrap();
+        assert_eq!(fs::metadata(&found[0]).unwrap().mode() & 0o777, 0o400);
+    }
+
+    #[test]
     fn an_empty_file_of_a_bundle_needs_no_byte() {
         let (_state, mut blobs) = open();
         let content = offer(vec![file("m.onnx", b"m"), file("empty.bin", b"")]);
@@ -709,6 +735,27 @@ mod tests {
         put(&mut blobs, b"m", 0, b"m").unwrap();
         let found = blobs.find_all(&content.sha256).unwrap();
         assert_eq!(fs::read(&found[1]).unwrap(), b"");
+    }
+
+    #[test]
+    fn offers_that_lack_nothing_leave_nothing_behind() {
+        let (_state, mut blobs) = open();
+        for made_up in 0..20 {
+            let mut lied = file("lie", &[made_up]);
+            lied.bytes = 0;
+            let refused = take(&mut blobs, &offer(vec![lied]), &none()).unwrap_err();
+            assert_eq!(refused.code, FailureCode::Protocol);
+        }
+        take(&mut blobs, &offer(vec![file("empty", b"")]), &none()).unwrap();
+        assert_eq!((blobs.coming.len(), blobs.known.len()), (0, 1));
+        assert_eq!(disk::names(&blobs.blobs, "").unwrap().len(), 1);
+        // One whose bytes are all there, of an offer that was never taken on.
+        fs::write(blobs.part(&sha256(b"x")), b"y").unwrap();
+        for piece in blobs.unfinished(&offer(vec![file("x", b"x")])) {
+            piece.put().unwrap_err();
+            blobs.settle(&sha256(b"x")).unwrap();
+        }
+        assert_eq!(blobs.coming.len(), 0);
     }
 
     #[test]

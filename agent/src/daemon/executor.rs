@@ -61,6 +61,9 @@ pub async fn run(daemon: Rc<Daemon>) {
             continue;
         };
         let alone = daemon.vendor_code.lock().await;
+        if !still_stands(&daemon, &queued) {
+            continue;
+        }
         match hand_over(&daemon, &queued) {
             Ok(true) => daemon.tell(queued.store, News::Sealed),
             Ok(false) => one(&daemon, queued).await,
@@ -70,6 +73,16 @@ pub async fn run(daemon: Rc<Daemon>) {
             }
         }
     }
+}
+
+/// Whether an order is still to be run: while it waited it may have been taken off, or the board have changed
+/// hands.
+fn still_stands(daemon: &Daemon, queued: &Queued) -> bool {
+    let queue = daemon.queue.borrow();
+    let is_first = queue
+        .first()
+        .is_some_and(|first| first.number == queued.number);
+    is_first && daemon.may_run(queued) && !daemon.retiring.get()
 }
 
 /// Says what is in the way, and gives it time to pass.
@@ -469,5 +482,58 @@ async fn seal(
     daemon.lease.borrow_mut().repeat_ended(queued.store, now);
     if let Some(Err(why)) = Arc::into_inner(folder).map(RepeatFolder::remove) {
         tracing::warn!("a finished repeat's folder cannot be removed: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::ids::StoreId;
+    use tokio::task::spawn_local;
+
+    use super::super::testing::{block_on, daemon};
+    use super::*;
+    use crate::inputs::testing;
+
+    const STORE: StoreId = StoreId([7; 16]);
+    const THIEF: StoreId = StoreId([8; 16]);
+
+    /// Whether an order is begun that `change` came between while the executor waited for its turn.
+    fn is_begun_after(change: fn(&Daemon)) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = daemon(folder.path());
+        let order = testing::job().order;
+        daemon.queue.borrow_mut().push(STORE, order).unwrap();
+        block_on(async {
+            let another = daemon.vendor_code.lock().await;
+            let executor = spawn_local(run(Rc::clone(&daemon)));
+            sleep(Duration::from_millis(20)).await;
+            let queued = daemon.queue.borrow().first().cloned().unwrap();
+            assert!(still_stands(&daemon, &queued));
+            change(&daemon);
+            assert!(!still_stands(&daemon, &queued));
+            drop(another);
+            let mut is_begun = false;
+            for _ in 0..50 {
+                sleep(Duration::from_millis(2)).await;
+                let runs = daemon.running.borrow().is_some();
+                is_begun |= runs || !daemon.spool.numbers(STORE).unwrap().is_empty();
+            }
+            executor.abort();
+            is_begun
+        })
+    }
+
+    #[test]
+    fn an_order_that_goes_while_it_waits_for_its_turn_is_not_run() {
+        assert!(!is_begun_after(|daemon| {
+            let mut queue = daemon.queue.borrow_mut();
+            queue.remove_store(STORE, None).unwrap();
+        }));
+        assert!(!is_begun_after(|daemon| {
+            let moment = daemon.moment();
+            let mut lease = daemon.lease.borrow_mut();
+            lease.take(THIEF, "a thief", true, moment).unwrap();
+        }));
+        assert!(!is_begun_after(|daemon| daemon.retiring.set(true)));
     }
 }

@@ -23,13 +23,21 @@ pub fn load_or_make(state: &Path) -> io::Result<Identity> {
     disk::private_folder(&folder)?;
     let path = folder.join("agent.key");
     match fs::read(&path) {
-        Ok(bytes) => Identity::from_pkcs8(bytes).map_err(|why| {
-            let text = format!("{} is {why}", path.display());
-            io::Error::new(io::ErrorKind::InvalidData, text)
-        }),
-        Err(why) if why.kind() == io::ErrorKind::NotFound => make(&path),
+        Ok(bytes) => read(&path, bytes),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => match make(&path) {
+            // Another process was faster, and its key is this agent's.
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => read(&path, fs::read(&path)?),
+            made => made,
+        },
         Err(why) => Err(why),
     }
+}
+
+fn read(path: &Path, bytes: Vec<u8>) -> io::Result<Identity> {
+    Identity::from_pkcs8(bytes).map_err(|why| {
+        let text = format!("{} is {why}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })
 }
 
 /// Written beside its place and linked there, which fails where another process was faster.

@@ -75,16 +75,21 @@ impl Live {
 
 /// Answers what the board does now.
 pub async fn watched(daemon: &Rc<Daemon>) -> Watched {
-    let running = daemon.running.borrow().as_ref().map(|r| r.key.clone());
     let until = Instant::now() + FIRST;
     let channels = loop {
         let channels = now(daemon);
-        if !channels.is_empty() || Instant::now() >= until {
+        if !channels.is_empty() || is_left_alone(daemon) || Instant::now() >= until {
             break channels;
         }
         sleep(Duration::from_millis(20)).await;
     };
+    let running = daemon.running.borrow().as_ref().map(|r| r.key.clone());
     Watched { running, channels }
+}
+
+/// Whether a repeat runs that is not watched, or not yet: nothing will be seen for as long as that lasts.
+fn is_left_alone(daemon: &Daemon) -> bool {
+    daemon.running.borrow().is_some() && daemon.live.repeat.borrow().is_none()
 }
 
 fn now(daemon: &Rc<Daemon>) -> Vec<ChannelNow> {
@@ -136,8 +141,16 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
+    use edgedyno_shared::ids::StoreId;
+    use edgedyno_shared::repeat::Stage;
+    use tokio::sync::watch;
+
+    use super::super::state::Running;
+    use super::super::testing::{block_on, daemon};
     use super::*;
+    use crate::inputs;
     use crate::sampler::files::{Device, Files, Numbers, ReadAt, Root};
+    use crate::worker::supervise::Cancel;
 
     const CHANNEL: &str = "ddr.axi.read_bytes";
 
@@ -254,6 +267,23 @@ mod tests {
         let ((), is_held, begun) = tokio::join!(nobody_asks, repeat, begins_early);
         assert!(!is_held, "the repeat did not wait");
         assert!(!begun, "a new watch met the old one");
+    }
+
+    #[test]
+    fn a_repeat_without_a_watch_is_answered_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = daemon(folder.path());
+        *daemon.running.borrow_mut() = Some(Running {
+            number: 0,
+            store: StoreId([7; 16]),
+            key: inputs::testing::job().order.key,
+            stage: Stage::Spawn,
+            cancel: watch::channel(Cancel::No).0,
+        });
+        let begun = Instant::now();
+        let seen = block_on(watched(&daemon));
+        assert!(begun.elapsed() < FIRST);
+        assert!(seen.running.is_some() && seen.channels.is_empty());
     }
 
     #[tokio::test]

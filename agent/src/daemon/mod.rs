@@ -1,7 +1,7 @@
 //! The daemon: one for each state folder. It owns queue, spool, arenas and the right to measure.
 //!
-//! [`serve`] starts it and ends it, [`session`] speaks with a host, `submit` takes its orders, [`executor`]
-//! runs the queue in order,
+//! [`serve`] starts it and ends it, [`session`] speaks with a host, `feed` sends it what was measured, `submit`
+//! takes its orders, `rights` says who may, [`executor`] runs the queue in order,
 //! and what must survive lies in [`queue`], [`spool`], [`contents`], [`blobs`] and [`repeat_folder`]. Who comes
 //! over the [`network`] is known by its key ([`identity`], [`access`], [`pairing`]). What a store ordered is for its host
 //! alone ([`owners`]). [`host_clock`] asks the host
@@ -15,6 +15,7 @@ pub mod clocks;
 pub mod contents;
 mod cool_down;
 pub mod executor;
+mod feed;
 pub mod gate;
 pub mod host_clock;
 pub mod identity;
@@ -32,6 +33,7 @@ pub mod queue;
 pub mod recover;
 pub mod relay;
 pub mod repeat_folder;
+mod rights;
 pub mod run_as;
 pub mod runtimes;
 pub mod serve;
@@ -41,3 +43,5 @@ pub mod spool_file;
 pub mod state;
 mod submit;
 pub mod take_over;
+#[cfg(test)]
+mod testing;

@@ -103,15 +103,16 @@ impl Network {
         })
     }
 
-    /// Lets one host in that holds the ticket returned.
-    pub fn open_pairing(&self, role: Role) -> io::Result<Ticket> {
+    /// Lets one host in that holds the ticket returned, for as long as is said with it.
+    pub fn open_pairing(&self, role: Role) -> io::Result<(Ticket, Duration)> {
         let secret = draw_secret()?;
-        self.access.open_pairing(secret.clone(), role);
-        Ok(Ticket {
+        let open_for = self.access.open_pairing(secret.clone(), role);
+        let ticket = Ticket {
             addresses: reachable(self.address),
             agent: self.identity.public().fingerprint(),
             secret,
-        })
+        };
+        Ok((ticket, open_for))
     }
 
     /// Takes handshakes up until the endpoint is closed.

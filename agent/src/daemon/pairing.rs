@@ -1,4 +1,4 @@
-//! Letting one host in by a ticket: open for ten minutes, good once, closed by five wrong tries.
+//! Letting one host in by a ticket: open for ten minutes at most, good once, closed by five wrong tries.
 //!
 //! A state machine: time and what arrives come in as arguments.
 
@@ -22,6 +22,15 @@ pub const TIME_VARIABLE: &str = "EDGEDYNO_AGENT_TICKET";
 pub fn open_for(variable: Option<&str>) -> Duration {
     let asked = variable.and_then(|text| text.trim().parse().ok());
     asked.map_or(OPEN_FOR, Duration::from_secs).min(OPEN_FOR)
+}
+
+/// As people say it.
+pub fn in_words(open_for: Duration) -> String {
+    match open_for.as_secs() {
+        60 => "a minute".into(),
+        seconds if seconds > 0 && seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
 }
 
 /// At most one ticket at a time; a new one ends the one before.
@@ -150,6 +159,21 @@ mod tests {
         // What is no number changes nothing.
         for text in [None, Some(""), Some("-1"), Some("long")] {
             assert_eq!(open_for(text), OPEN_FOR);
+        }
+    }
+
+    #[test]
+    fn how_long_a_ticket_is_good_is_said_as_it_is() {
+        let said = [
+            (600, "10 minutes"),
+            (120, "2 minutes"),
+            (60, "a minute"),
+            (90, "90 s"),
+            (1, "1 s"),
+            (0, "0 s"),
+        ];
+        for (seconds, words) in said {
+            assert_eq!(in_words(Duration::from_secs(seconds)), words);
         }
     }
 

@@ -55,8 +55,15 @@ pub async fn look_through(daemon: Rc<Daemon>) {
         let _alone = daemon.vendor_code.lock().await;
         let spool = daemon.spool.clone();
         let looked = spawn_blocking(move || spool.is_whole(store, number)).await;
-        if !matches!(looked, Ok(false)) {
-            continue;
+        match looked {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) | Err(_) => continue,
+            Ok(Err(why)) => {
+                if why.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!("segment {number} of store {store} cannot be read now: {why}");
+                }
+                continue;
+            }
         }
         // Here, where sessions do the same.
         match daemon.spool.repair(store, number) {

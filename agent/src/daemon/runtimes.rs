@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use sha2::{Digest, Sha256 as Hasher};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, timeout};
 
 use super::state::Daemon;
 use crate::backend::{Backend, Candidate};
@@ -26,6 +28,12 @@ use crate::worker::message::{MESSAGE, Message, TASK, Task};
 
 /// How long a worker may take to say what a library is.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a library waits for its turn: whoever asked hears nothing meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it looks whether a repeat began meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a file is, as far as telling it from another goes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -132,6 +140,24 @@ pub async fn look_at(
     }
 }
 
+/// Waits for what is short, such as a look through what waits in the spool, and for no repeat: it may take
+/// hours. The error says what is in the way.
+async fn alone(daemon: &Daemon) -> Result<MutexGuard<'_, ()>, &'static str> {
+    let mut turn = pin!(daemon.vendor_code.lock());
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if daemon.running.borrow().is_some() {
+            return Err("a repeat runs");
+        }
+        if let Ok(alone) = timeout(LOOK_EVERY, &mut turn).await {
+            return Ok(alone);
+        }
+        if Instant::now() >= until {
+            return Err("results or another library are read");
+        }
+    }
+}
+
 async fn answer(
     daemon: &Rc<Daemon>,
     backend: &'static dyn Backend,
@@ -142,10 +168,10 @@ async fn answer(
     if let Some(known) = known.filter(|k| k.backend == backend.name()) {
         return known.answer;
     }
-    let Ok(_alone) = daemon.vendor_code.try_lock() else {
-        let detail = format!("{}: not looked at while a repeat runs", path.display());
-        return Err(Failure::new(FailureCode::Busy, detail).hint("ask again when it is over"));
-    };
+    let _alone = alone(daemon).await.map_err(|what| {
+        let detail = format!("{}: not looked at while {what}", path.display());
+        Failure::new(FailureCode::Busy, detail).hint("ask again when it is over")
+    })?;
     // What went wrong with the looking says nothing of the file, and is not remembered.
     let answer = probe(daemon, backend, path).await?;
     let known = Known {
@@ -237,5 +263,59 @@ pub fn hash_file(path: &Path) -> io::Result<Sha256> {
             0 => return Ok(Sha256(hash.finalize().into())),
             n => hash.update(&buffer[..n]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edgedyno_shared::ids::StoreId;
+    use edgedyno_shared::repeat::Stage;
+    use tokio::sync::watch;
+    use tokio::task::spawn_local;
+    use tokio::time::sleep;
+
+    use super::super::state::Running;
+    use super::super::testing::{block_on, daemon};
+    use super::*;
+    use crate::inputs::testing;
+    use crate::worker::supervise::Cancel;
+
+    fn running() -> Running {
+        Running {
+            number: 0,
+            store: StoreId([7; 16]),
+            key: testing::job().order.key,
+            stage: Stage::Spawn,
+            cancel: watch::channel(Cancel::No).0,
+        }
+    }
+
+    #[test]
+    fn a_library_has_its_turn_behind_a_look_through_results_and_not_behind_a_repeat() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = daemon(folder.path());
+        block_on(async {
+            let looking = Rc::clone(&daemon);
+            // One segment after the other, without a pause.
+            let look = spawn_local(async move {
+                loop {
+                    let _alone = looking.vendor_code.lock().await;
+                    sleep(Duration::from_millis(30)).await;
+                }
+            });
+            sleep(Duration::from_millis(5)).await;
+            drop(alone(&daemon).await.unwrap());
+            look.abort();
+            let _ = look.await;
+
+            let _held = daemon.vendor_code.lock().await;
+            let beginning = Rc::clone(&daemon);
+            let begin = spawn_local(async move {
+                sleep(Duration::from_millis(30)).await;
+                *beginning.running.borrow_mut() = Some(running());
+            });
+            assert_eq!(alone(&daemon).await.unwrap_err(), "a repeat runs");
+            begin.await.unwrap();
+        });
     }
 }

@@ -297,6 +297,7 @@ pub fn assemble(folders: AgentFolders, exec: SelfExec, clock: Rc<dyn Clock>) -> 
         boot: BootId(u64::from_le_bytes(boot)),
         allowed_cpus: allowed_cpus()?.into_iter().map(|cpu| cpu as u16).collect(),
         spool: Spool::new(&folders.state),
+        unrepaired: RefCell::default(),
         queue: RefCell::new(Queue::open(&folders.state)?),
         contents: RefCell::new(Contents::open(&folders.state)?),
         runtimes: RefCell::new(Runtimes::open(&folders.state)),

@@ -1,6 +1,7 @@
 //! One connection: hello, requests and their replies, events, and the spooled repeats of its store.
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,22 +15,24 @@ use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
 use edgedyno_shared::wire::hello::{Hello, Verdict};
 use edgedyno_shared::wire::request::{Reply, Request, Upload};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{broadcast, mpsc};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::blobs::Piece;
+use super::feed::feed;
 use super::lease::Taken;
 use super::owners::Owner;
+use super::rights::{holds_board, may};
 use super::state::{Daemon, News, SessionCount};
 use super::submit::Orderer;
-use super::{inventory, live, runtimes, spool_file};
+use super::{inventory, live, runtimes};
 use crate::backend::{self, Candidate};
 use crate::worker::supervise::Cancel;
 
 /// Replies that may wait for a host that does not read.
 const REPLIES: usize = 64;
 
-/// A host that waits for a file to be written hears so often that it is.
+/// A host that waits for something to be written hears so often that it is.
 const WORD_EVERY: Duration = Duration::from_secs(5);
 
 /// What the carrier knows of the other side.
@@ -284,7 +287,10 @@ impl Session {
                     role: self.peer.role,
                     epoch: self.epoch,
                 };
-                Ok(Reply::Submitted(orderer.submit(orders).await?))
+                // Each order is a write to a card.
+                let say = || self.say_busy("the board writes down the orders that it was sent");
+                let submitted = saying(WORD_EVERY, say, orderer.submit(orders)).await?;
+                Ok(Reply::Submitted(submitted))
             }
             Request::Queue => Ok(Reply::Queue(daemon.entries(store))),
             Request::Cancel { run, kill } => {
@@ -399,19 +405,13 @@ impl Session {
     /// and one that an earlier agent began is read from its beginning: a host that hears nothing meanwhile
     /// takes the agent for lost.
     async fn put(&self, piece: Piece) -> Result<u64, Failure> {
-        let mut work = tokio::task::spawn_blocking(|| piece.put());
-        loop {
-            tokio::select! {
-                put = &mut work => {
-                    return put.map_err(|why| Failure::new(FailureCode::Internal, why.to_string()))?;
-                }
-                () = sleep(WORD_EVERY) => self.say_busy(),
-            }
-        }
+        let work = tokio::task::spawn_blocking(|| piece.put());
+        let say = || self.say_busy("the board writes and checks a file that it was sent");
+        let put = saying(WORD_EVERY, say, work).await;
+        put.map_err(|why| Failure::new(FailureCode::Internal, why.to_string()))?
     }
 
-    fn say_busy(&self) {
-        let text = "the board writes and checks a file that it was sent";
+    fn say_busy(&self, text: &str) {
         let event = Event::Waiting(Failure::new(FailureCode::Busy, text));
         if let Ok(frame) = Frame::encode(kind::EVENT, &event) {
             // A host that has much to read has heard enough.
@@ -445,7 +445,10 @@ impl Session {
             return Err(Failure::new(FailureCode::Unsupported, detail).hint(hint));
         };
         match network.open_pairing(role) {
-            Ok(ticket) => Ok(Reply::Ticket(ticket.to_string())),
+            Ok((ticket, open_for)) => Ok(Reply::Ticket {
+                ticket: ticket.to_string(),
+                seconds: open_for.as_secs(),
+            }),
             Err(why) => Err(Failure::new(
                 FailureCode::Internal,
                 format!("no ticket can be made: {why}"),
@@ -496,30 +499,6 @@ impl Session {
         let detail = "only a local user of the agent's own account may name files on the board";
         Err(Failure::new(FailureCode::NotPermitted, detail))
     }
-}
-
-/// Orders and cancels count only from who holds the board, in the epoch in which it took it.
-pub(super) fn holds_board(
-    daemon: &Daemon,
-    store: StoreId,
-    epoch: Option<u64>,
-) -> Result<(), Failure> {
-    let lease = daemon.lease.borrow();
-    if epoch.is_some_and(|epoch| lease.holds(store, epoch)) {
-        return Ok(());
-    }
-    let detail = "this session does not hold the board";
-    Err(Failure::new(FailureCode::LeaseLost, detail).hint("run the command again"))
-}
-
-/// Whether a host of a role may do what another role is needed for.
-pub(super) fn may(role: Role, needed: Role) -> Result<(), Failure> {
-    if role >= needed {
-        return Ok(());
-    }
-    let detail = format!("this needs the role {needed}, and this host has {role} on the board");
-    let hint = "pair again with a ticket for that role: `edgedyno-agent pair ROLE` on the board";
-    Err(Failure::new(FailureCode::NotPermitted, detail).hint(hint))
 }
 
 /// Who may ask for this at least.
@@ -574,6 +553,17 @@ fn lease_storage(why: &io::Error) -> Failure {
     Failure::new(FailureCode::StorageFull, text)
 }
 
+/// Waits for what may take long, and has a word said so often meanwhile.
+async fn saying<T>(every: Duration, say: impl Fn(), work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        match timeout(every, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => say(),
+        }
+    }
+}
+
 /// Over at that time; never without one.
 async fn over(at: Option<Instant>) {
     match at {
@@ -607,85 +597,30 @@ fn no_backend(name: &str) -> Failure {
     )
 }
 
-/// Sends what waits in the spool of a store, then what is sealed and said while it listens.
-async fn feed(
-    daemon: Rc<Daemon>,
-    store: StoreId,
-    out: mpsc::Sender<Frame>,
-    mut news: broadcast::Receiver<(StoreId, News)>,
-) {
-    let mut sent = None;
-    loop {
-        if store != StoreId::NONE && send_sealed(&daemon, store, &out, &mut sent).await.is_err() {
-            return;
-        }
-        loop {
-            match news.recv().await {
-                Ok((of, News::Sealed)) if of == store => break,
-                Ok((of, News::Event(event))) if of == store => {
-                    if send_event(&out, &event).await.is_err() {
-                        return;
-                    }
-                }
-                Ok(_) => {}
-                // Missed events are gone; a missed seal is found in the spool.
-                Err(broadcast::error::RecvError::Lagged(_)) => break,
-                Err(broadcast::error::RecvError::Closed) => return,
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::thread;
+
+    use super::super::testing::block_on;
+    use super::*;
+
+    #[test]
+    fn who_waits_for_many_short_writes_hears_of_it_meanwhile() {
+        let said = Cell::new(0);
+        let say = || said.set(said.get() + 1);
+        block_on(saying(Duration::from_millis(20), say, async {
+            // Each keeps the thread, as a write does, and lets others have a turn after it.
+            for _ in 0..50 {
+                thread::sleep(Duration::from_millis(4));
+                tokio::task::yield_now().await;
             }
-        }
-    }
-}
-
-async fn send_event(out: &mpsc::Sender<Frame>, event: &Event) -> Result<(), ()> {
-    let frame = Frame::encode(kind::EVENT, event).map_err(drop)?;
-    out.send(frame).await.map_err(drop)
-}
-
-async fn send_sealed(
-    daemon: &Daemon,
-    store: StoreId,
-    out: &mpsc::Sender<Frame>,
-    sent: &mut Option<u64>,
-) -> Result<(), ()> {
-    let numbers = daemon.spool.numbers(store).unwrap_or_else(|why| {
-        tracing::error!("what waits for store {store} cannot be looked for: {why}");
-        Vec::new()
-    });
-    for number in numbers {
-        if sent.is_some_and(|last| number <= last) {
-            continue;
-        }
-        let frames = match daemon.spool.frames(store, number) {
-            Ok(frames) => frames,
-            // Another session of the same store acknowledged it meanwhile.
-            Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
-            Err(why) => {
-                repair(daemon, store, number, &why);
-                return Err(());
-            }
-        };
-        let mut has_end = false;
-        for frame in frames {
-            let frame = frame.map_err(|why| repair(daemon, store, number, &why))?;
-            has_end = spool_file::is_end(&frame);
-            out.send(frame).await.map_err(drop)?;
-        }
-        if !has_end {
-            // The host would wait for it.
-            let why = io::Error::other("its end is missing");
-            repair(daemon, store, number, &why);
-            return Err(());
-        }
-        *sent = Some(number);
-    }
-    Ok(())
-}
-
-/// A segment that cannot be read to its end: perhaps half of it was sent. The session ends then, so that the
-/// host throws that away, and comes back for what could be saved.
-fn repair(daemon: &Daemon, store: StoreId, number: u64, why: &io::Error) {
-    tracing::error!("segment {number} of store {store}: {why}");
-    if let Err(why) = daemon.spool.repair(store, number) {
-        tracing::error!("it cannot be repaired: {why}");
+        }));
+        // 200 ms at least; a word of a busy machine may come late, and one of them must come.
+        assert!((2..=50).contains(&said.get()), "{}", said.get());
+        let quick = Cell::new(0);
+        let say = || quick.set(quick.get() + 1);
+        block_on(saying(Duration::from_secs(5), say, async {}));
+        assert_eq!(quick.get(), 0);
     }
 }

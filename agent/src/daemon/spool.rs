@@ -166,15 +166,22 @@ impl Spool {
     /// damage, as an attempt that failed. Where not even its name can be read, nothing takes its place: its
     /// order is not known here any more, and the host sends it again. Returns whether there was anything to
     /// repair: another session may have seen the damage first, or a host taken the repeat.
+    ///
+    /// # Errors
+    /// When it cannot be read now, which says nothing of what is in it, or there is no room for what is left.
     pub fn repair(&self, store: StoreId, number: u64) -> io::Result<bool> {
         let path = self.path(store, number);
-        if !path.exists() || self.is_whole(store, number) {
+        match File::open(&path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(false),
+            found => drop(found?),
+        }
+        if self.is_whole(store, number)? {
             return Ok(false);
         }
+        let (frames, why) = self.sound(store, number)?;
         let kept = path.with_extension("bad");
         disk::remove(&kept)?;
         fs::hard_link(&path, &kept)?;
-        let (frames, why) = self.sound(store, number);
         let is_named = frames
             .first()
             .is_some_and(|f| SegmentHeader::parse(&f.payload).is_ok());
@@ -201,28 +208,37 @@ impl Spool {
     }
 
     /// The frames before the damage, without an end, and what the damage is.
-    fn sound(&self, store: StoreId, number: u64) -> (Vec<Frame>, String) {
+    fn sound(&self, store: StoreId, number: u64) -> io::Result<(Vec<Frame>, String)> {
         let frames = match self.frames(store, number) {
             Ok(frames) => frames,
-            Err(why) => return (Vec::new(), why.to_string()),
+            Err(why) if is_damage(&why) => return Ok((Vec::new(), why.to_string())),
+            Err(why) => return Err(why),
         };
         let mut sound = Vec::new();
         for frame in frames {
             match frame {
                 Ok(frame) if spool_file::is_end(&frame) => break,
                 Ok(frame) => sound.push(frame),
-                Err(why) => return (sound, why.to_string()),
+                Err(why) if is_damage(&why) => return Ok((sound, why.to_string())),
+                Err(why) => return Err(why),
             }
         }
-        (sound, "its end is missing".into())
+        Ok((sound, "its end is missing".into()))
     }
 
     /// Whether a segment can be read to its end, which takes as long as reading it does.
-    pub fn is_whole(&self, store: StoreId, number: u64) -> bool {
+    ///
+    /// # Errors
+    /// When it cannot be read now, for whatever is in it.
+    pub fn is_whole(&self, store: StoreId, number: u64) -> io::Result<bool> {
         let last = self
             .frames(store, number)
             .and_then(|mut frames| frames.try_fold(None, |_, frame| frame.map(Some)));
-        last.is_ok_and(|last| last.is_some_and(|frame| spool_file::is_end(&frame)))
+        match last {
+            Ok(last) => Ok(last.is_some_and(|frame| spool_file::is_end(&frame))),
+            Err(why) if is_damage(&why) => Ok(false),
+            Err(why) => Err(why),
+        }
     }
 
     /// Removes what a crash left unfinished.
@@ -332,6 +348,14 @@ fn damaged_end(frames: &[Frame], why: &str, kept: &Path) -> RepeatEnd {
         trials,
         chunks,
     }
+}
+
+/// What is wrong with the bytes, as a disk that cannot read them also says. Descriptors, memory and rights may
+/// be there later.
+fn is_damage(why: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, UnexpectedEof};
+    let is_unreadable = why.raw_os_error() == Some(nix::libc::EIO);
+    matches!(why.kind(), InvalidData | UnexpectedEof) || is_unreadable
 }
 
 fn number_of(name: &str) -> Option<u64> {
@@ -479,6 +503,26 @@ mod tests {
         spool.acknowledge(STORE, number).unwrap();
         assert!(!spool.repair(STORE, number).unwrap());
         assert!(path.with_extension("bad").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_opened_now_is_no_damage() {
+        let base = tempfile::tempdir().unwrap();
+        let spool = Spool::new(base.path());
+        let number = sealed_repeat(base.path(), &spool, 0);
+        let path = spool.path(STORE, number);
+        let whole = base.path().join("whole");
+        fs::rename(&path, &whole).unwrap();
+        // Nobody can open a socket as a file, not even root: ENXIO.
+        let socket = base.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::os::unix::fs::symlink(&socket, &path).unwrap();
+        spool.is_whole(STORE, number).unwrap_err();
+        spool.repair(STORE, number).unwrap_err();
+        assert!(path.exists() && !path.with_extension("bad").exists());
+        fs::rename(&whole, &path).unwrap();
+        assert!(!spool.repair(STORE, number).unwrap());
+        assert_eq!(all(&spool, number).len(), 4);
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Daemon {
     /// CPUs this process was given; workers and the daemon itself stay on them.
     pub allowed_cpus: Vec<u16>,
     pub spool: Spool,
+    /// Segments that are damaged, and that there was no room to repair yet.
+    pub unrepaired: RefCell<BTreeSet<(StoreId, u64)>>,
     pub queue: RefCell<Queue>,
     pub contents: RefCell<Contents>,
     pub runtimes: RefCell<Runtimes>,

@@ -14,7 +14,7 @@ use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::request::OrderAnswer;
 use tokio::task::yield_now;
 
-use super::session::{holds_board, may};
+use super::rights::{holds_board, may};
 use super::state::{Daemon, News};
 
 /// Orders an agent keeps for one store at most.
@@ -64,9 +64,13 @@ impl Orderer<'_> {
         // Also for keys that are known: another session of this store may be on the way to this line.
         let synced = self.daemon.queue.borrow_mut().sync();
         if let Err(why) = synced {
+            let running = self.daemon.running.borrow().as_ref().map(|r| r.number);
             for (at, number) in new {
-                // What cannot be removed either is run, and known when it is sent again.
-                let _ = self.daemon.queue.borrow_mut().remove(number);
+                // What runs already stays, or it would be measured twice; and so does what cannot be removed.
+                // Both are known when they are sent again.
+                if Some(number) != running {
+                    let _ = self.daemon.queue.borrow_mut().remove(number);
+                }
                 answers[at] = unwritable(&why);
             }
         } else if !new.is_empty() {
@@ -155,32 +159,22 @@ mod tests {
     use std::path::Path;
     use std::rc::Rc;
 
-    use edgedyno_shared::folders::AgentFolders;
     use edgedyno_shared::ids::BootId;
-    use edgedyno_shared::repeat::Outcome;
-    use tokio::task::{LocalSet, spawn_local};
+    use edgedyno_shared::repeat::{Outcome, Stage};
+    use tokio::sync::watch;
+    use tokio::task::spawn_local;
 
+    use super::super::executor;
     use super::super::queue::Queue;
     use super::super::repeat_folder::{self, RepeatFolder};
-    use super::super::{executor, serve};
+    use super::super::state::Running;
+    use super::super::testing::{block_on, daemon};
     use super::*;
-    use crate::clock::Monotonic;
     use crate::inputs::testing;
-    use crate::worker::spawn::SelfExec;
+    use crate::worker::supervise::Cancel;
 
     const STORE: StoreId = StoreId([7; 16]);
     const THIEF: StoreId = StoreId([8; 16]);
-
-    fn daemon(folder: &Path) -> Rc<Daemon> {
-        let folders = AgentFolders {
-            state: folder.join("state"),
-            runtime: folder.join("run"),
-            moved: true,
-        };
-        fs::create_dir_all(&folders.state).unwrap();
-        let exec = SelfExec::new(Vec::new()).unwrap();
-        Rc::new(serve::assemble(folders, exec, Rc::new(Monotonic)).unwrap())
-    }
 
     fn orders(repeats: std::ops::Range<u32>) -> Vec<RepeatOrder> {
         let order = testing::job().order;
@@ -206,14 +200,6 @@ mod tests {
             role: Role::Run,
             epoch: Some(epoch),
         }
-    }
-
-    fn block_on<T>(future: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        LocalSet::new().block_on(&runtime, future)
     }
 
     fn repeats_on_disk(folder: &Path) -> Vec<u32> {
@@ -315,6 +301,41 @@ mod tests {
         let expected = [vec![OrderAnswer::Accepted; 9], vec![OrderAnswer::Known]].concat();
         assert_eq!(answers, expected);
         assert_eq!(repeats_on_disk(folder.path()), (0..9).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn an_order_that_runs_stays_when_the_others_cannot_be_made_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = daemon(folder.path());
+        let orderer = take_board(&daemon, STORE);
+        let executor = Rc::clone(&daemon);
+        let base = folder.path().to_owned();
+        let answers = block_on(async {
+            let lost = spawn_local(async move {
+                while executor.queue.borrow().entries().len() < 2 {
+                    yield_now().await;
+                }
+                let first = executor.queue.borrow().first().cloned().unwrap();
+                *executor.running.borrow_mut() = Some(Running {
+                    number: first.number,
+                    store: STORE,
+                    key: first.order.key,
+                    stage: Stage::Spawn,
+                    cancel: watch::channel(Cancel::No).0,
+                });
+                // A folder that is not there cannot be synced.
+                fs::rename(base.join("state/queue"), base.join("elsewhere")).unwrap();
+            });
+            let answers = orderer.submit(orders(0..2)).await.unwrap();
+            lost.await.unwrap();
+            answers
+        });
+        let is_refused = |answer: &OrderAnswer| matches!(answer, OrderAnswer::Refused(_));
+        assert!(answers.iter().all(is_refused), "{answers:?}");
+        let queue = daemon.queue.borrow();
+        let left = queue.entries().iter();
+        let left: Vec<u32> = left.map(|entry| entry.order.key.repeat).collect();
+        assert_eq!(left, [0]);
     }
 
     #[test]

@@ -199,9 +199,18 @@ pub fn check_wear(load: &Load, window: Nanos) -> Result<(), Failure> {
             return refuse(detail, format!("name all its CPUs in one: {name}:cpu1-2"));
         }
         names.push(name);
-        // At full effort it is held to its bound, and ends when it has done all it may.
-        let Effort::Rate { per_second } = order.effort else {
-            continue;
+        let per_second = match order.effort {
+            // It is held to its bound, and ends when it has done all it may.
+            Effort::Full => continue,
+            // How much that is nobody knows before.
+            Effort::Duty { .. } => {
+                let detail = format!(
+                    "{name} works by bytes a second, and not for a share of the time: {}",
+                    most.why
+                );
+                return refuse(detail, format!("name a rate, such as {name}:cpu1@2MB/s"));
+            }
+            Effort::Rate { per_second } => per_second,
         };
         let per_second = per_second as f64;
         let borne = (most.in_all as f64 / span).min(most.per_second as f64);
@@ -491,6 +500,12 @@ mod tests {
         let full = order("io", Effort::Full);
         assert!(check(std::slice::from_ref(&full)).is_ok());
         assert!(check(&[rate("mem_read", 40_000_000_000)]).is_ok());
+        // However small a share of the time: it has no bound for a second.
+        let share = order("io", Effort::Duty { ppm: 1 });
+        let refused = check(&[share]).unwrap_err();
+        assert_eq!(refused.code, FailureCode::LoadRefused);
+        assert!(refused.hint.unwrap().contains("rate"));
+        assert!(check(&[order("cpu_int", Effort::Duty { ppm: 500_000 })]).is_ok());
         let twice = check(&[full.clone(), full]).unwrap_err();
         assert!(twice.hint.unwrap().contains("io:cpu1-2"));
     }

@@ -46,7 +46,7 @@ pub enum Request {
     GiveLease,
     /// Who measures on this board; answered by [`Reply::Lease`].
     Lease,
-    /// Lets one host pair within ten minutes. Only for a local user of the same uid; answered by
+    /// Lets one host pair for ten minutes at most. Only for a local user of the same uid; answered by
     /// [`Reply::Ticket`].
     OpenPairing { role: Role },
     /// What the board does now; answered by [`Reply::Watched`]. Asked again and again, at most a few times
@@ -100,7 +100,11 @@ pub enum Reply {
     Offered(Vec<u64>),
     /// How many bytes of the file are there now. Another number than expected says where to go on.
     Uploaded(u64),
-    Ticket(String),
+    Ticket {
+        ticket: String,
+        /// How long it is good.
+        seconds: u64,
+    },
     Lease(LeaseState),
     Watched(Watched),
     /// One for each store with something that waits.

@@ -53,7 +53,7 @@ enum What {
     /// Come to know a board by a ticket that its agent gave out
     #[command(after_help = PAIR_EXAMPLES)]
     Pair {
-        /// What `edgedyno-agent pair` printed, within ten minutes; it is good once
+        /// What `edgedyno-agent pair` printed, within the time said there; it is good once
         ticket: String,
         /// What to call the board
         #[arg(long, value_name = "NAME")]
