@@ -39,6 +39,7 @@ pub struct Blobs {
     blobs: PathBuf,
     bundles: PathBuf,
     quota: Option<u64>,
+    most_contents: usize,
     known: BTreeMap<Sha256, Known>,
     /// Contents that sessions rely on, and how many do.
     pins: BTreeMap<Sha256, u32>,
@@ -52,6 +53,9 @@ struct Coming {
     /// Lengths that hosts said it has. The truth is the one at which the hash is right.
     lengths: BTreeSet<u64>,
 }
+
+/// Contents that are remembered: also one that lacks nothing takes a file and memory.
+const MOST_CONTENTS: usize = 4096;
 
 /// Lengths of one file that are remembered: more would be somebody making them up.
 const MOST_LENGTHS: usize = 64;
@@ -87,6 +91,7 @@ impl Blobs {
             blobs,
             bundles,
             quota,
+            most_contents: MOST_CONTENTS,
             known: BTreeMap::new(),
             pins: BTreeMap::new(),
             coming: BTreeMap::new(),
@@ -211,6 +216,9 @@ impl Blobs {
         if missing > 0 {
             self.make_room(offer, missing, in_use)?;
         }
+        if !self.known.contains_key(&offer.sha256) {
+            self.make_place(in_use)?;
+        }
         match self.is_known(offer) {
             true => self.use_again(offer),
             false => self.write_down(offer).map_err(|why| storage(&why))?,
@@ -317,6 +325,24 @@ impl Blobs {
             tracing::info!("content {oldest} is forgotten to make room");
             self.forget(&oldest).map_err(|why| storage(&why))?;
         }
+    }
+
+    /// Forgets what was used longest ago and nobody relies on while there are as many contents as may be.
+    fn make_place(&mut self, in_use: &BTreeSet<Sha256>) -> Result<(), Failure> {
+        while self.known.len() >= self.most_contents {
+            let is_needed =
+                |sha256: &Sha256| self.pins.contains_key(sha256) || in_use.contains(sha256);
+            let others = self.known.iter().filter(|(sha256, _)| !is_needed(sha256));
+            let oldest = others.min_by_key(|(_, known)| known.last);
+            let Some(oldest) = oldest.map(|(sha256, _)| *sha256) else {
+                let most = self.most_contents;
+                let detail = format!("the board knows {most} contents that are in use already");
+                return Err(Failure::new(FailureCode::StorageFull, detail)
+                    .hint("end other commands that use the board, or split the plan"));
+            };
+            self.forget(&oldest).map_err(|why| storage(&why))?;
+        }
+        Ok(())
     }
 
     /// Bytes of all files of these contents and of an offer, whether they are there yet or not.
@@ -756,6 +782,30 @@ mod tests {
             blobs.settle(&sha256(b"x")).unwrap();
         }
         assert_eq!(blobs.coming.len(), 0);
+    }
+
+    #[test]
+    fn contents_that_lack_nothing_are_counted_too() {
+        let (_state, mut blobs) = open();
+        blobs.most_contents = 3;
+        // The same empty file under ever other names.
+        let named = |name: &str| offer(vec![file("main", b""), file(name, b"")]);
+        let names = ["a", "b", "c", "d", "e"];
+        let [a, b, c, d, e] = names.map(named);
+        for one in [&a, &b, &c] {
+            take(&mut blobs, one, &none()).unwrap();
+        }
+        blobs.pin(a.sha256);
+        take(&mut blobs, &d, &none()).unwrap();
+        let known: BTreeSet<Sha256> = blobs.known.keys().copied().collect();
+        let expected = BTreeSet::from([a.sha256, c.sha256, d.sha256]);
+        assert_eq!(known, expected, "the oldest that nobody relies on went");
+        assert_eq!(disk::names(&blobs.bundles, ".offer").unwrap().len(), 3);
+        let in_use = BTreeSet::from([c.sha256, d.sha256]);
+        let refused = take(&mut blobs, &e, &in_use).unwrap_err();
+        assert_eq!(refused.code, FailureCode::StorageFull);
+        // What is known needs no other place.
+        take(&mut blobs, &a, &in_use).unwrap();
     }
 
     #[test]
