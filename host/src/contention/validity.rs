@@ -212,7 +212,7 @@ mod tests {
         window.run_delay_ns = Some(10_000_000);
         assert!(codes(&sleeper).is_empty());
         sleeper.threads[0].window.as_mut().unwrap().run_delay_ns = None;
-        assert_eq!(codes(&sleeper), ["load_unknown"]);
+        assert_eq!(codes(&sleeper), ["starvation_unknown"]);
         // One that spins is judged by its CPU time, which is known.
         let mut spinner = row("mem_read", rate, 1_000, 1_000);
         spinner.threads[0].window.as_mut().unwrap().run_delay_ns = None;
