@@ -79,7 +79,7 @@ impl Fault {
 
 impl From<&io::Error> for Fault {
     /// A device that sleeps answers EAGAIN, a kernel in lockdown EPERM; what a sensor that is switched off
-    /// answers is in [`Self::or_asleep`].
+    /// answers is in `or_asleep`.
     fn from(why: &io::Error) -> Self {
         let number = why.raw_os_error().unwrap_or(Errno::EIO as i32);
         let quality = match Errno::from_raw(number) {
