@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use std::time::Duration;
 use crate::boards::Board;
 use crate::clock::Deadline;
 use crate::skip::{Need, has};
-use crate::{assets, workspace};
+use crate::{assets, ports, workspace};
 
 /// The emulator of programs, and the processor that is emulated fastest of those that runtimes like.
 const EMULATOR: &str = "qemu-aarch64-static";
@@ -123,8 +122,8 @@ impl Emulated {
             power: None,
             parts,
             folder: folder.to_owned(),
-            ssh: free_port(),
-            udp: free_port(),
+            ssh: ports::free(),
+            udp: ports::free(),
             words: words.to_owned(),
         };
         board.write_client();
@@ -308,9 +307,4 @@ fn run(command: &mut Command) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port can be had");
-    socket.local_addr().expect("it has an address").port()
 }

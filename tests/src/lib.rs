@@ -19,6 +19,7 @@ pub mod example;
 pub mod golden;
 pub mod lab;
 pub mod leftovers;
+pub mod ports;
 pub mod process;
 pub mod proof;
 pub mod redact;

@@ -1,7 +1,7 @@
 //! A real sshd on the loopback address, with keys, configuration and a user's home of its own.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use crate::Sandbox;
 use crate::clock::Deadline;
+use crate::ports;
 use crate::skip::{Need, has};
 
 /// How long sshd may take to listen.
@@ -64,7 +65,7 @@ impl Sshd {
             }
         }
         fs::copy(folder.join("user.pub"), folder.join("authorized_keys")).unwrap();
-        let port = free_port();
+        let port = ports::free();
         let user = nix::unistd::User::from_uid(nix::unistd::getuid());
         let user = user.unwrap().expect("this user has a name").name;
         fs::write(
@@ -248,11 +249,6 @@ fn keygen(path: &Path) {
         .stdin(Stdio::null())
         .status();
     assert!(status.is_ok_and(|status| status.success()), "ssh-keygen");
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port can be had");
-    listener.local_addr().expect("it has an address").port()
 }
 
 fn path_of(program: &str) -> Option<PathBuf> {
