@@ -164,12 +164,11 @@ fn a_board_that_is_held_back_makes_the_run_invalid() {
     sandbox.finish();
 }
 
-#[test]
-fn clocks_are_held_for_a_repeat_and_put_back() {
-    let mut sandbox = Sandbox::new();
+/// A board whose clocks are free between 0.4 and 1.8 GHz.
+fn free_clocks(sandbox: &Sandbox) -> PathBuf {
     let file = |name: &str| format!("{POLICY}/{name}");
-    let root = board(
-        &sandbox,
+    board(
+        sandbox,
         &[
             (
                 &file("scaling_available_governors"),
@@ -180,7 +179,14 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
             (&file("scaling_max_freq"), "1800000\n"),
             (&file("scaling_cur_freq"), "1800000\n"),
         ],
-    );
+    )
+}
+
+#[test]
+fn clocks_are_held_for_a_repeat_and_put_back() {
+    let mut sandbox = Sandbox::new();
+    let file = |name: &str| format!("{POLICY}/{name}");
+    let root = free_clocks(&sandbox);
     sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
     let model = small_model(&sandbox);
     let args = [&SHORT[..], &["--fix-clocks", "--json"]].concat();
@@ -288,19 +294,7 @@ fn the_exit_says_whether_the_board_was_quiet() {
 fn the_idle_board_is_watched_under_the_clocks_of_its_worker() {
     let mut sandbox = Sandbox::new();
     let file = |name: &str| format!("{POLICY}/{name}");
-    let root = board(
-        &sandbox,
-        &[
-            (
-                &file("scaling_available_governors"),
-                "schedutil performance\n",
-            ),
-            (&file("scaling_governor"), "schedutil\n"),
-            (&file("scaling_min_freq"), "400000\n"),
-            (&file("scaling_max_freq"), "1800000\n"),
-            (&file("scaling_cur_freq"), "1800000\n"),
-        ],
-    );
+    let root = free_clocks(&sandbox);
     sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
     let model = small_model(&sandbox);
     let idle = ["--fix-clocks", "--idle-power", "2s", "--json"];
