@@ -854,17 +854,8 @@ fn a_runtime_is_brought_to_a_board() {
     let Some(library) = runtime::onnxruntime() else {
         return;
     };
-    let library = library.display().to_string();
-    let words = [
-        "runtime",
-        "install",
-        "onnxruntime",
-        "--board",
-        "x",
-        "--from",
-        &library,
-        "--json",
-    ];
+    let words = install_words(&library).into_iter();
+    let words = words.chain(["--json".to_owned()]);
     let installed = lab.sandbox.edgedyno(words).ok().json();
     assert_matches_schema(&installed, "runtime");
     let path = text(&installed["path"]);
