@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::cpus;
 use edgedyno_shared::device::{Cpu, Fact, Reading};
 use edgedyno_shared::units::Bytes;
 
@@ -139,7 +140,7 @@ impl Kernel {
         let value = match self.line(&path) {
             Err(why) => unreadable(&path, &why),
             Ok(line) => match parse_list(&line.replace(' ', ",")) {
-                Some(cpus) if !cpus.is_empty() => Reading::Ok(ranges(&cpus)),
+                Some(cpus) if !cpus.is_empty() => Reading::Ok(cpus::ranges(&cpus)),
                 _ => Reading::ParseError(format!("/{path} is no list of CPUs")),
             },
         };
@@ -317,22 +318,6 @@ pub fn parse_list(text: &str) -> Option<Vec<u16>> {
         out.extend(low..=high);
     }
     Some(out)
-}
-
-/// `0-3,5`.
-pub(crate) fn ranges(cpus: &[u16]) -> String {
-    let mut parts: Vec<(u16, u16)> = Vec::new();
-    for &cpu in cpus {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => parts.push((cpu, cpu)),
-        }
-    }
-    let text = |(first, last): &(u16, u16)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

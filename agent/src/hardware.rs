@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::cpus;
 use edgedyno_shared::device::{Fact, Reading};
 
 use crate::dram;
-use crate::facts::ranges;
 
 /// Part numbers of Arm's MIDR_EL1 by implementer, as in util-linux, sys-utils/lscpu-arm.c.
 const PARTS: &[(&str, &str, &str)] = &[
@@ -172,7 +172,7 @@ fn cores(root: &Path) -> Reading {
     }
     let texts = kinds
         .iter()
-        .map(|(kind, cpus)| format!("{} {kind}", ranges(cpus)));
+        .map(|(kind, cpus)| format!("{} {kind}", cpus::ranges(cpus)));
     Reading::Ok(texts.collect::<Vec<_>>().join(", "))
 }
 

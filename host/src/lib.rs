@@ -36,3 +36,4 @@ pub mod telemetry;
 pub mod trace;
 pub mod ui;
 pub mod view;
+pub mod whole_file;

@@ -11,6 +11,7 @@ pub mod case;
 pub mod clocks;
 pub mod columns;
 pub mod content;
+pub mod cpus;
 pub mod device;
 pub mod file_mark;
 pub mod folders;

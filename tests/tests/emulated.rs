@@ -277,6 +277,9 @@ fn a_board_that_loses_its_power_is_measured_to_the_end() {
     let Some(mut bench) = Bench::new("netem=delay,40ms,loss,1%") else {
         return;
     };
+    // What was brought there a moment ago is on its disk.
+    bench.board.cut_power();
+    bench.board.switch_on();
     let info = bench
         .sandbox
         .edgedyno(["board", "info", "x", "--json"])

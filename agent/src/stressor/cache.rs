@@ -39,10 +39,7 @@ impl Work for Following {
     }
 
     fn memory(&self) -> Memory {
-        Memory {
-            bytes: Some(self.0.region().bytes() as u64),
-            huge: self.0.region().huge_bytes(),
-        }
+        self.0.region().into()
     }
 }
 

@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 
 use edgedyno_shared::load::Kind;
+use edgedyno_sys::stress::Region;
 
 pub mod board;
 mod cache;
@@ -147,6 +148,15 @@ pub trait Work {
 pub struct Memory {
     pub bytes: Option<u64>,
     pub huge: Option<u64>,
+}
+
+impl From<&Region> for Memory {
+    fn from(region: &Region) -> Self {
+        Self {
+            bytes: Some(region.bytes() as u64),
+            huge: region.huge_bytes(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
 use crate::exit::{CommandError, Exit};
+use crate::whole_file;
 
 /// Names the form of the file; a later form has another number.
 pub const DOCUMENT: &str = "edgedyno/baseline/1";
@@ -28,9 +29,7 @@ impl Baseline {
     /// Writes the file, whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), CommandError> {
         let text = serde_json::to_string_pretty(self).map_err(anyhow::Error::from)?;
-        let partial = path.with_extension("json.partial");
-        let written =
-            std::fs::write(&partial, text + "\n").and_then(|()| std::fs::rename(&partial, path));
+        let written = whole_file::write(path, (text + "\n").as_bytes());
         written.map_err(|why| {
             CommandError::usage(format!("baseline `{}` cannot be written", path.display()))
                 .because(why)

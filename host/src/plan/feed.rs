@@ -9,6 +9,7 @@ use crate::board::content::{self, Content};
 use crate::exit::CommandError;
 use crate::model::tensors::{self, Input, Values};
 use crate::options::inputs::InputOptions;
+use crate::whole_file;
 
 /// What trials are fed with, and the files that hold it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,9 +170,7 @@ impl Unpacked {
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let unfinished = self.path.with_extension("tmp");
-        fs::write(&unfinished, &self.bytes)?;
-        fs::rename(unfinished, &self.path)
+        whole_file::write(&self.path, &self.bytes)
     }
 }
 

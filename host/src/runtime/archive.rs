@@ -116,7 +116,7 @@ fn copy(
     let size = entry.size();
     let mut target = File::create(to).map_err(RuntimeError::cache(to))?;
     match io::copy(&mut entry.take(SIZE_LIMIT), &mut target) {
-        Ok(bytes) if bytes == size => Ok(()),
+        Ok(bytes) if bytes == size => target.sync_all().map_err(RuntimeError::cache(to)),
         Ok(bytes) => Err(unsound(io::Error::other(format!(
             "a file has {bytes} bytes instead of {size}"
         )))),

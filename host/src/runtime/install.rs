@@ -14,6 +14,7 @@ use super::spec::Spec;
 use super::wheel::Wheel;
 use super::{archive, pip};
 use crate::model::digest::Digest;
+use crate::whole_file;
 
 /// What the installer is doing; for a line on a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -286,7 +287,7 @@ impl Installer {
     fn finish(&self, staged: Temporary, note: Note) -> Result<Outcome, RuntimeError> {
         let path = staged.path.join(NOTE);
         let text = serde_json::to_string_pretty(&note).map_err(std::io::Error::from);
-        text.and_then(|text| fs::write(&path, text + "\n"))
+        text.and_then(|text| whole_file::write(&path, (text + "\n").as_bytes()))
             .map_err(RuntimeError::cache(&path))?;
         let folder = self.cache.folder(&note.package, &note.version);
         if let Some(parent) = folder.parent() {
@@ -410,8 +411,9 @@ fn describe(name: String, path: &Path) -> Result<NoteFile, RuntimeError> {
 fn copy(from: &Path, to: &Path) -> Result<(), RuntimeError> {
     let mut source = File::open(from).map_err(RuntimeError::read(from))?;
     let mut target = File::create(to).map_err(RuntimeError::cache(to))?;
-    std::io::copy(&mut source, &mut target).map_err(RuntimeError::cache(to))?;
-    Ok(())
+    std::io::copy(&mut source, &mut target)
+        .and_then(|_| target.sync_all())
+        .map_err(RuntimeError::cache(to))
 }
 
 /// Providers are opened from the folder of the library, so they come along.

@@ -93,7 +93,7 @@ impl Wheel {
         let mut target = File::create(to).map_err(RuntimeError::cache(to))?;
         let copied = io::copy(&mut member.take(SIZE_LIMIT), &mut target);
         match copied {
-            Ok(bytes) if bytes == size => Ok(()),
+            Ok(bytes) if bytes == size => target.sync_all().map_err(RuntimeError::cache(to)),
             Ok(bytes) => Err(damaged(format!(
                 "{file} has {bytes} bytes instead of {size}"
             ))),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use edgedyno_shared::cpus;
 use edgedyno_shared::device::{DeviceInfo, Fact, RuntimeVerdict};
 use edgedyno_shared::wire::request::LeaseState;
 
@@ -119,7 +120,7 @@ fn clusters(device: &DeviceInfo) -> Vec<String> {
             Some(khz) => format!("up to {}", units::hertz(khz as f64 * 1e3)),
             None => "clock not shown by the kernel".into(),
         };
-        lines.push(format!("  cpus:    {} {speed}", ranges(&cpus)));
+        lines.push(format!("  cpus:    {} {speed}", cpus::ranges(&cpus)));
     }
     let policies = device
         .facts
@@ -155,22 +156,6 @@ fn device_clocks(device: &DeviceInfo) -> impl Iterator<Item = String> {
         let governor = fact.value.value().unwrap_or(units::UNKNOWN);
         Some(format!("  clock:   {name} governor {governor}"))
     })
-}
-
-/// `0-3,5`.
-fn ranges(cpus: &[u16]) -> String {
-    let mut parts: Vec<(u16, u16)> = Vec::new();
-    for &cpu in cpus {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => parts.push((cpu, cpu)),
-        }
-    }
-    let text = |(first, last): &(u16, u16)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// What the board has to run models with, and which of it is taken.
@@ -339,13 +324,6 @@ mod tests {
 
     use super::*;
     use crate::board::setup::sample;
-
-    #[test]
-    fn cpus_are_listed_as_the_kernel_lists_them() {
-        assert_eq!(ranges(&[0, 1, 2, 3]), "0-3");
-        assert_eq!(ranges(&[0, 2, 3, 7]), "0,2-3,7");
-        assert_eq!(ranges(&[]), "");
-    }
 
     fn backend(name: &str, version: Option<&str>) -> BackendInfo {
         BackendInfo {

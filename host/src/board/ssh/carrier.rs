@@ -70,9 +70,24 @@ impl Ssh {
             Ok(greeted) => Ok(greeted.keeping(Box::pin(leave(child, words)))),
             // The shell answered and the relay did not: how it ended says why.
             Err(LinkError::Closed | LinkError::Frame(_)) => {
-                Err(ended(&shell, child, words).await.into())
+                let why = ended(&shell, child, words).await;
+                Err(self.sound(&shell, why).await.into())
             }
             Err(why) => Err(why.into()),
+        }
+    }
+
+    /// The same, unless a program that is no agent any more is why. An empty one, as a power cut leaves it, ends
+    /// at once and well.
+    async fn sound(&self, shell: &Shell, why: SshError) -> SshError {
+        if why.fault != Fault::Other {
+            return why;
+        }
+        match shell.run(&format!("{} version", self.route.program)).await {
+            Ok(answer) if !answer.output.contains(" build ") => {
+                SshError::new(shell, Fault::AgentUnusable, "its program is damaged")
+            }
+            _ => why,
         }
     }
 }
@@ -152,7 +167,44 @@ async fn leave(mut child: Child, words: JoinHandle<String>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{TOOLS, filtered, route};
     use super::*;
+    use crate::board::known::Start;
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(work)
+    }
+
+    /// What waiting would never mend.
+    #[test]
+    fn a_program_that_is_no_agent_any_more_is_told_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let shell = filtered(folder.path(), "cat", &TOOLS);
+        let program = folder.path().join("agent");
+        let board = Ssh::new(
+            "x",
+            SshRoute {
+                // By a shell: a file that was just written cannot always be started.
+                program: format!("/bin/sh {}", program.display()),
+                ..route(Start::OnDemand, None)
+            },
+        );
+        let ended = |text: &str, fault| {
+            std::fs::write(&program, text).unwrap();
+            run(board.sound(&shell, SshError::new(&shell, fault, "")))
+        };
+        let empty = ended("", Fault::Other);
+        assert_eq!(empty.fault, Fault::AgentUnusable);
+        assert!(!empty.is_away() && empty.hint("x").contains("board update x"));
+        assert!(empty.to_string().ends_with(": its program is damaged"));
+        // A daemon that was leaving, a board that was going down.
+        let agent = "echo edgedyno-agent 0.1.0 build b00b\n";
+        assert!(ended(agent, Fault::Other).is_away());
+        assert_eq!(ended("", Fault::Reach).fault, Fault::Reach);
+    }
 
     async fn skipped(text: &[u8]) -> (bool, Vec<u8>) {
         let mut from = BufReader::new(text);
@@ -164,10 +216,7 @@ mod tests {
 
     #[test]
     fn a_session_begins_behind_the_marker() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        run(async {
             assert_eq!(
                 skipped(b"Welcome\xff\n\nM\r\n\x01\nM\n").await,
                 (true, b"\x01\nM\n".to_vec())

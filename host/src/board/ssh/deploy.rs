@@ -256,9 +256,11 @@ async fn install(
 ) -> Result<(), DeployError> {
     let script = format!(
         "chmod 755 {unfinished}\nhash=$({unfinished} self-hash) || {{ rm -f {unfinished}; exit 8; }}\n\
-         if [ \"$hash\" != {} ]; then rm -f {unfinished}; echo \"$hash\"; exit 7; fi\n\
-         mkdir -p {folder} && mv -f {unfinished} {folder}/edgedyno-agent || exit 6\n{note}true",
-        agent.sha256
+         if [ \"$hash\" != {} ]; then rm -f {unfinished}; echo \"$hash\"; exit 7; fi\n{}\
+         mkdir -p {folder} && mv -f {unfinished} {folder}/edgedyno-agent || exit 6\n{note}{}true",
+        agent.sha256,
+        on_disk(unfinished),
+        on_disk(folder),
     );
     let answer = shell.run(&script).await?;
     let said = super::fault::last_words(&answer.stderr);
@@ -288,6 +290,13 @@ fn prune(base: &str, keep: &str) -> String {
          rm -rf \"$folder\" && echo \"deleted $folder\"\ndone\n{}true\n",
         sweep(base)
     )
+}
+
+/// Waits until a file, or the names in a folder, are on the disk: a board whose power is cut within half a
+/// minute of an upload has an empty file of that name otherwise. `sync` of coreutils, busybox and toybox take a
+/// path; an older one that does not writes everything.
+pub(super) fn on_disk(path: &str) -> String {
+    format!("sync {path} 2>/dev/null || sync 2>/dev/null || :\n")
 }
 
 /// Removes what uploads left that ended long ago; a younger file may be one of another host that still comes.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::deploy::{DeployError, exported, refused, sweep};
+use super::deploy::{DeployError, exported, on_disk, refused, sweep};
 use super::fault::last_words;
 use super::shell::{is_plain, is_plain_path, marker};
 use super::{Fault, Shell, SshError};
@@ -71,7 +71,9 @@ fn settled(folder: &str, unfinished: &str, name: &str, file: &RuntimeFile<'_>) -
          hash=$({{ sha256sum {unfinished} || busybox sha256sum {unfinished} || \
          openssl dgst -sha256 -r {unfinished}; }} 2>/dev/null)\nhash=${{hash%% *}}\n\
          case \"$hash\" in ''|{sha256}) ;; *) damaged \"{name} has sha256 $hash\";; esac\n\
-         mv -f {unfinished} {name} || exit 6\n{}pwd",
+         {}mv -f {unfinished} {name} || exit 6\n{}{}pwd",
+        on_disk(unfinished),
+        on_disk("."),
         sweep(".")
     )
 }

@@ -1,7 +1,7 @@
 //! Starting the agent that was brought to a board: when a host comes, by systemd, or once.
 
 use super::Shell;
-use super::deploy::{DeployError, exported};
+use super::deploy::{DeployError, exported, on_disk};
 use super::fault::last_words;
 use super::probe::Probe;
 use super::shell::is_plain_path;
@@ -130,7 +130,8 @@ fn service_script(unit: &str, is_root: bool, place: Place) -> String {
          back() {{ [ -n \"$had\" ] || {{ {systemctl} disable --now {UNIT_NAME}; rm -f \"$folder/{UNIT_NAME}\"; \
          {systemctl} daemon-reload; }} >/dev/null 2>&1; exit 1; }}\n\
          cat > \"$folder/{UNIT_NAME}\" <<'EDGEDYNO_UNIT' || back\n{unit}\nEDGEDYNO_UNIT\n{linger}\n\
-         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} || back\n"
+         {systemctl} daemon-reload && {systemctl} enable {UNIT_NAME} || back\n{}",
+        on_disk(&format!("\"$folder/{UNIT_NAME}\""))
     );
     let started = format!(
         "{systemctl} restart {UNIT_NAME} || back\n\
