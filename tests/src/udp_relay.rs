@@ -19,6 +19,18 @@ pub struct Weather {
     /// These wait for a moment between none and `delay`, and are overtaken by others.
     pub delayed: u32,
     pub delay: Duration,
+    /// Bytes a second, each way; none is no limit. What waits too long for its turn is lost, as at a router:
+    /// the kernel's buffer is the queue.
+    pub rate: Option<u32>,
+}
+
+/// What became of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: u64,
+    pub dropped: u64,
+    /// Came after one that was sent later.
+    pub overtaken: u64,
 }
 
 /// A running relay; it ends when this is dropped.
@@ -37,6 +49,7 @@ struct Shared {
     is_over: AtomicBool,
     passed: AtomicU64,
     dropped: AtomicU64,
+    overtaken: AtomicU64,
     dice: Mutex<u64>,
     /// A socket towards the agent for each host's port.
     ways: Mutex<BTreeMap<SocketAddr, Arc<UdpSocket>>>,
@@ -60,6 +73,7 @@ impl UdpRelay {
             is_over: AtomicBool::new(false),
             passed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            overtaken: AtomicU64::new(0),
             dice: Mutex::new(seed | 1),
             ways: Mutex::default(),
         });
@@ -84,10 +98,13 @@ impl UdpRelay {
         self.shared.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
-    /// Packets that went through, and packets that did not.
-    pub fn counts(&self) -> (u64, u64) {
+    pub fn counts(&self) -> Counts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (read(&self.shared.passed), read(&self.shared.dropped))
+        Counts {
+            passed: read(&self.shared.passed),
+            dropped: read(&self.shared.dropped),
+            overtaken: read(&self.shared.overtaken),
+        }
     }
 }
 
@@ -100,6 +117,14 @@ impl Drop for UdpRelay {
     }
 }
 
+/// The packets of one way, in the order in which they came.
+#[derive(Debug, Default)]
+struct Order {
+    came: u64,
+    /// The number of the last that was sent on, and everything before it.
+    sent: Arc<AtomicU64>,
+}
+
 impl Shared {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
@@ -109,6 +134,7 @@ impl Shared {
     fn forward(self: Arc<Self>, socket: &Arc<UdpSocket>) {
         let mut packet = [0; 65536];
         let mut backs = Vec::new();
+        let mut order = Order::default();
         while !self.is_over() {
             let Ok((bytes, from)) = socket.recv_from(&mut packet) else {
                 continue;
@@ -129,7 +155,8 @@ impl Shared {
                 way
             });
             let send = Arc::clone(&way);
-            self.pass(&packet[..bytes], move |packet| drop(send.send(packet)));
+            let send = move |packet: &[u8]| drop(send.send(packet));
+            self.pass(&packet[..bytes], &mut order, send);
         }
         backs.into_iter().for_each(|back| drop(back.join()));
     }
@@ -137,24 +164,41 @@ impl Shared {
     /// From the agent to one host.
     fn backward(self: Arc<Self>, way: &UdpSocket, socket: &Arc<UdpSocket>, host: SocketAddr) {
         let mut packet = [0; 65536];
+        let mut order = Order::default();
         while !self.is_over() {
             let Ok(bytes) = way.recv(&mut packet) else {
                 continue;
             };
             let send = Arc::clone(socket);
-            self.pass(&packet[..bytes], move |packet| {
-                drop(send.send_to(packet, host))
-            });
+            let send = move |packet: &[u8]| drop(send.send_to(packet, host));
+            self.pass(&packet[..bytes], &mut order, send);
         }
     }
 
-    fn pass(&self, packet: &[u8], send: impl Fn(&[u8]) + Send + 'static) {
+    fn pass(
+        self: &Arc<Self>,
+        packet: &[u8],
+        order: &mut Order,
+        send: impl Fn(&[u8]) + Send + 'static,
+    ) {
         let weather = self.weather;
         if self.is_cut.load(Ordering::Relaxed) || self.falls(weather.lost) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         self.passed.fetch_add(1, Ordering::Relaxed);
+        if let Some(rate) = weather.rate {
+            let takes = packet.len() as f64 / f64::from(rate);
+            std::thread::sleep(Duration::from_secs_f64(takes));
+        }
+        order.came += 1;
+        let (number, sent, this) = (order.came, Arc::clone(&order.sent), Arc::clone(self));
+        let send = move |packet: &[u8]| {
+            if sent.fetch_max(number, Ordering::Relaxed) > number {
+                this.overtaken.fetch_add(1, Ordering::Relaxed);
+            }
+            send(packet);
+        };
         let mut packet = packet.to_vec();
         if self.falls(weather.corrupted) && !packet.is_empty() {
             let at = self.roll() as usize % packet.len();
@@ -219,7 +263,54 @@ mod tests {
         relay.cut(true);
         near.send_to(b"lost", relay.address()).unwrap();
         assert!(far.recv_from(&mut packet).is_err());
-        assert_eq!(relay.counts(), (2, 1));
+        let counts = Counts {
+            passed: 2,
+            dropped: 1,
+            overtaken: 0,
+        };
+        assert_eq!(relay.counts(), counts);
+    }
+
+    #[test]
+    fn a_narrow_line_takes_its_time_and_a_packet_that_waits_is_overtaken() {
+        let (to, far) = echo();
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let narrow = Weather {
+            rate: Some(10_000),
+            ..Weather::default()
+        };
+        let relay = UdpRelay::start(to, narrow, 1);
+        let began = Deadline::after(Duration::ZERO);
+        for _ in 0..4 {
+            near.send_to(&[0; 1000], relay.address()).unwrap();
+        }
+        let mut packet = [0; 2000];
+        for _ in 0..4 {
+            assert_eq!(far.recv(&mut packet).unwrap(), 1000);
+        }
+        // 4000 bytes at 10 000 a second.
+        assert!(began.elapsed() >= Duration::from_millis(400));
+
+        let (to, far) = echo();
+        let unruly = Weather {
+            delayed: 500,
+            delay: Duration::from_millis(50),
+            ..Weather::default()
+        };
+        let relay = UdpRelay::start(to, unruly, 1);
+        let sent: Vec<u8> = (0..100).collect();
+        for number in &sent {
+            near.send_to(&[*number], relay.address()).unwrap();
+        }
+        let mut came: Vec<u8> = Vec::new();
+        for _ in &sent {
+            far.recv(&mut packet).unwrap();
+            came.push(packet[0]);
+        }
+        assert_ne!(came, sent);
+        assert!(relay.counts().overtaken > 0);
+        came.sort_unstable();
+        assert_eq!(came, sent, "none was lost or doubled");
     }
 
     #[test]

@@ -226,6 +226,31 @@ fn a_proof_that_was_captured_is_good_on_no_other_connection() {
     assert_eq!(hosts.lines().count(), 1, "{hosts}");
 }
 
+/// What a stranger sends beyond the one frame that is read of it is not held in memory.
+#[test]
+fn a_stranger_with_an_open_ticket_sends_little_before_it_is_heard() {
+    let agent = Agent::new();
+    agent.sandbox.agent(["pair", "run"]).ok();
+    let host = Identity::generate().unwrap();
+    let window = |connection: Connection| async move {
+        let (mut send, _receive) = connection.open_bi().await.unwrap();
+        let mut taken = 0;
+        let flood = async {
+            // The rest of a frame that never comes to its end.
+            while let Ok(bytes) = send.write(&[0x0f; 64 << 10]).await {
+                taken += bytes;
+            }
+        };
+        let _ = timeout(LIMIT, flood).await;
+        taken
+    };
+    block_on(async {
+        let (_end, stranger) = to_pair(&agent, &host).await;
+        let taken = window(stranger).await;
+        assert!(taken <= 32 << 10, "{taken} bytes of a stranger");
+    });
+}
+
 #[test]
 fn keys_in_each_others_place_open_nothing() {
     let (one, other) = (Agent::new(), Agent::new());

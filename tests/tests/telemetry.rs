@@ -9,6 +9,7 @@ use edgedyno_tests::clock::Deadline;
 use edgedyno_tests::commands::{finding_codes, number, run, small_model, text};
 use edgedyno_tests::schema::assert_matches_schema;
 use edgedyno_tests::{Output, Sandbox};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// Two seconds of the fake backend in one process.
@@ -217,6 +218,41 @@ fn clocks_are_held_for_a_repeat_and_put_back() {
     let codes = finding_codes(&output.json()["cases"][0]);
     assert!(codes.contains(&code.to_owned()), "{codes:?}");
     sandbox.finish();
+}
+
+/// By a service manager, by Ctrl-C, by closing the terminal.
+#[test]
+fn clocks_are_put_back_by_whatever_signal_ends_the_agent() {
+    for (signal, code) in [
+        (Signal::SIGTERM, 143),
+        (Signal::SIGINT, 130),
+        (Signal::SIGHUP, 129),
+        (Signal::SIGQUIT, 131),
+    ] {
+        let mut sandbox = Sandbox::new();
+        let root = free_clocks(&sandbox);
+        sandbox.env("EDGEDYNO_AGENT_ROOT", &root);
+        let governor = || {
+            let path = root.join(format!("{POLICY}/scaling_governor"));
+            fs::read_to_string(path).unwrap().trim().to_owned()
+        };
+        let mut agent = sandbox.start_agent(["serve"]);
+        let socket = sandbox.state().join("agent.sock");
+        agent.wait_until("the socket", |_| socket.exists());
+        let model = small_model(&sandbox);
+        let model = model.to_str().unwrap();
+        let words = ["run", model, "--backend", "fake", "--fix-clocks"];
+        let long = ["--repeat", "1", "--duration", "60s"];
+        let mut running = sandbox.start_edgedyno(words.iter().chain(&long));
+        running.wait_until("held clocks", |_| governor() == "performance");
+        // It would start the next agent at once, which measures anew.
+        running.signal(Signal::SIGSTOP);
+        agent.signal(signal);
+        assert_eq!(agent.wait().code, code, "{signal}");
+        assert_eq!(governor(), "schedutil", "{signal}");
+        running.signal(Signal::SIGKILL);
+        running.wait();
+    }
 }
 
 /// A run of `fake` on CPU 1 that is good for nothing on a board that is not quiet.

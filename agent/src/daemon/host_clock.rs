@@ -47,6 +47,8 @@ struct Listening {
 #[derive(Debug)]
 struct Open {
     number: u64,
+    /// Who was asked.
+    session: u64,
     asked: Nanos,
     give: oneshot::Sender<(FourStamps, ClockAnswer)>,
 }
@@ -88,9 +90,11 @@ impl HostClocks {
         self.sessions.retain(|session| session.id != id);
     }
 
-    /// Takes the answer to the open question; one that comes too late answers nothing.
-    pub fn answer(&mut self, answer: ClockAnswer, heard: Nanos) {
-        let Some(open) = self.open.take_if(|open| open.number == answer.number) else {
+    /// Takes the answer to the open question from the session that was asked; one that comes too late answers
+    /// nothing.
+    pub fn answer(&mut self, session: u64, answer: ClockAnswer, heard: Nanos) {
+        let is_its = |open: &Open| (open.number, open.session) == (answer.number, session);
+        let Some(open) = self.open.take_if(|open| is_its(open)) else {
             return;
         };
         let stamps = FourStamps {
@@ -111,12 +115,14 @@ impl HostClocks {
 
     fn open(
         &mut self,
+        session: u64,
         now: Nanos,
     ) -> (ClockQuestion, oneshot::Receiver<(FourStamps, ClockAnswer)>) {
         self.last_number += 1;
         let (give, take) = oneshot::channel();
         self.open = Some(Open {
             number: self.last_number,
+            session,
             asked: now,
             give,
         });
@@ -157,7 +163,7 @@ pub async fn exchange(daemon: &Daemon, store: StoreId, moment: ClockMoment) -> C
     };
     let result = match fresh {
         Some(result) => result,
-        None => rounds(daemon, &ask).await,
+        None => rounds(daemon, session, &ask).await,
     };
     let mut clocks = daemon.host_clocks.borrow_mut();
     clocks.latest = Some(Latest { session, result });
@@ -167,12 +173,13 @@ pub async fn exchange(daemon: &Daemon, store: StoreId, moment: ClockMoment) -> C
     ClockExchange { moment, result }
 }
 
-async fn rounds(daemon: &Daemon, ask: &mpsc::Sender<Frame>) -> ExchangeResult {
+async fn rounds(daemon: &Daemon, session: u64, ask: &mpsc::Sender<Frame>) -> ExchangeResult {
     let begun = daemon.clock.now();
     let mut all = Vec::new();
     let mut last = None;
     for _ in 0..ROUNDS {
-        let Ok(Some((stamps, answer))) = timeout(PATIENCE, round(daemon, ask)).await else {
+        let Ok(Some((stamps, answer))) = timeout(PATIENCE, round(daemon, session, ask)).await
+        else {
             break;
         };
         all.push(stamps);
@@ -196,9 +203,14 @@ async fn rounds(daemon: &Daemon, ask: &mpsc::Sender<Frame>) -> ExchangeResult {
     }
 }
 
-async fn round(daemon: &Daemon, ask: &mpsc::Sender<Frame>) -> Option<(FourStamps, ClockAnswer)> {
+async fn round(
+    daemon: &Daemon,
+    session: u64,
+    ask: &mpsc::Sender<Frame>,
+) -> Option<(FourStamps, ClockAnswer)> {
     let place = ask.reserve().await.ok()?;
-    let (question, answer) = daemon.host_clocks.borrow_mut().open(daemon.clock.now());
+    let now = daemon.clock.now();
+    let (question, answer) = daemon.host_clocks.borrow_mut().open(session, now);
     place.send(Frame::encode(kind::CLOCK, &question).ok()?);
     answer.await.ok()
 }
@@ -222,16 +234,20 @@ mod tests {
     #[test]
     fn an_answer_meets_its_own_question_only() {
         let mut clocks = HostClocks::default();
-        let (first, mut late) = clocks.open(Nanos(10));
-        let (second, mut taken) = clocks.open(Nanos(20));
-        clocks.answer(answer(first.number), Nanos(30));
+        let (asked, other) = (7, 8);
+        let (first, mut late) = clocks.open(asked, Nanos(10));
+        let (second, mut taken) = clocks.open(asked, Nanos(20));
+        clocks.answer(asked, answer(first.number), Nanos(30));
         assert!(late.try_recv().is_err(), "the question was given up");
         assert!(taken.try_recv().is_err());
-        clocks.answer(answer(second.number), Nanos(40));
+        // Numbers can be guessed: whoever else is connected has no say in when it is.
+        clocks.answer(other, answer(second.number), Nanos(35));
+        assert!(taken.try_recv().is_err(), "nobody asked that session");
+        clocks.answer(asked, answer(second.number), Nanos(40));
         let (stamps, _) = taken.try_recv().unwrap();
         assert_eq!((stamps.asked, stamps.heard), (Nanos(20), Nanos(40)));
         // Twice is once.
-        clocks.answer(answer(second.number), Nanos(50));
+        clocks.answer(asked, answer(second.number), Nanos(50));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod blobs;
 pub mod clocks;
 pub mod contents;
 mod cool_down;
+mod ends;
 pub mod executor;
 mod feed;
 pub mod gate;

@@ -43,6 +43,9 @@ const PHASE: Duration = Duration::from_secs(3);
 const WAITING: usize = 64;
 const WAITING_BYTES: u64 = 64 << 10;
 
+/// Without a word of the kernel, the list of hosts is looked at this often while one is connected.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// The host reads the last answer before the connection goes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -58,6 +61,8 @@ pub struct Network {
     access: Arc<Access>,
     identity: Identity,
     endpoint: Endpoint,
+    /// What a host may have under way that is known.
+    window: VarInt,
     live: RefCell<Vec<Live>>,
     /// Handshakes under way.
     open: Cell<usize>,
@@ -98,6 +103,7 @@ impl Network {
             access,
             identity,
             endpoint,
+            window: transport::window_of_known(receive),
             live: RefCell::default(),
             open: Cell::new(0),
         })
@@ -174,6 +180,7 @@ impl Network {
             );
             return connection.close(NOT_KNOWN, b"this key is not known here");
         };
+        connection.set_receive_window(self.window);
         let _live = self.register(&host, &connection);
         let Ok(Ok((send, receive))) = timeout(PHASE, connection.accept_bi()).await else {
             return connection.close(TOO_SLOW, b"no stream was opened");
@@ -263,14 +270,26 @@ impl Network {
         })
     }
 
-    /// Reads the list of hosts whenever it changes, and ends the connections of those no longer on it.
+    /// Reads the list of hosts whenever it changes, and ends the connections of those no longer on it. The
+    /// kernel tells of changes in its folder; of a folder that was moved away, and of a list that is a link to
+    /// one elsewhere, nobody tells.
     async fn watch(self: Rc<Self>) {
-        if let Err(why) = self.watch_folder().await {
-            tracing::error!(
-                "changes of {} are not seen: {why}",
-                self.access.path().display()
-            );
-        }
+        let told = async {
+            if let Err(why) = self.watch_folder().await {
+                tracing::warn!(
+                    "changes of {} are seen within {} s only: {why}",
+                    self.access.path().display(),
+                    LOOK_AGAIN.as_secs()
+                );
+            }
+        };
+        let looked = async {
+            loop {
+                sleep(LOOK_AGAIN).await;
+                self.close_revoked();
+            }
+        };
+        tokio::join!(told, looked);
     }
 
     async fn watch_folder(&self) -> io::Result<()> {

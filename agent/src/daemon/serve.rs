@@ -21,12 +21,12 @@ use edgedyno_shared::units::Nanos;
 use edgedyno_sys::kernel::process::{allowed_cpus, inherit};
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, Notify, broadcast};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::contents::Contents;
+use super::ends::Ends;
 use super::host_clock::HostClocks;
 use super::lease_file::LeaseFile;
 use super::live::Live;
@@ -58,9 +58,6 @@ pub const LOCK_WORD: &str = "--lock";
 
 /// Names the folder below which the board's files are read, for a recorded board in the place of this one.
 const ROOT_VARIABLE: &str = "EDGEDYNO_AGENT_ROOT";
-
-/// The exit code of a process that SIGTERM ended, as shells show it.
-const TERMINATED: i32 = 128 + 15;
 
 /// A retiring daemon gives its sessions this long.
 const GRACE: Duration = Duration::from_millis(100);
@@ -338,7 +335,7 @@ async fn serve(
     let listener = UnixListener::from_std(listener)?;
     let mut work = tokio::task::spawn_local(executor::run(Rc::clone(&daemon)));
     tokio::task::spawn_local(recover::look_through(Rc::clone(&daemon)));
-    let mut ended = signal(SignalKind::terminate())?;
+    let mut ends = Ends::listen()?;
     loop {
         let idle = daemon.is_idle();
         let accepted = async {
@@ -357,10 +354,10 @@ async fn serve(
                 Err(why) => return Err(io::Error::other(format!("the executor ended: {why}"))),
             },
             // The worker ends with this process; what outlives it is put back first.
-            _ = ended.recv() => {
+            code = ends.next() => {
                 daemon.release_clocks();
                 disk::remove(&daemon.folders.socket())?;
-                std::process::exit(TERMINATED);
+                std::process::exit(code);
             }
             accepted = accepted => match accepted {
                 Ok(Some((stream, _))) => greet(&daemon, stream),

@@ -200,7 +200,10 @@ impl Session {
             (kind::CLOCK_ANSWER, Some(_)) => {
                 let heard = self.daemon.clock.now();
                 let answer: ClockAnswer = frame.decode()?;
-                self.daemon.host_clocks.borrow_mut().answer(answer, heard);
+                if let Some(id) = self.listening {
+                    let mut clocks = self.daemon.host_clocks.borrow_mut();
+                    clocks.answer(id, answer, heard);
+                }
                 Ok(())
             }
             (unknown, _) => {

@@ -22,6 +22,9 @@ const SMALL_STREAM_WINDOW: u32 = 128 << 10;
 /// All streams of a connection together.
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
+/// The same while an agent does not know who is there: enough for the one frame that is read of a stranger.
+const STRANGERS_WINDOW: u32 = 16 << 10;
+
 /// A dead peer is noticed after this; shorter cuts are none.
 pub const IDLE: Duration = Duration::from_secs(20);
 
@@ -65,12 +68,17 @@ pub fn ask_for_buffer(socket: &UdpSocket) -> Receive {
     Receive { granted, window }
 }
 
+/// What an agent lets a host have under way that it knows, bytes; [`settings`] are for strangers.
+pub fn window_of_known(receive: Receive) -> VarInt {
+    VarInt::from_u32(CONNECTION_WINDOW.min(receive.window * 4))
+}
+
 /// Settings of one end. An agent accepts one stream on a connection; a host none.
 pub fn settings(end: End, receive: Receive, gso: bool) -> TransportConfig {
     let mut settings = TransportConfig::default();
     let idle = IdleTimeout::try_from(IDLE).ok();
     let (bidirectional, window) = match end {
-        End::Agent => (1_u32, CONNECTION_WINDOW.min(receive.window * 4)),
+        End::Agent => (1_u32, STRANGERS_WINDOW),
         End::Host => (0, CONNECTION_WINDOW),
     };
     settings
