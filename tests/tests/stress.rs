@@ -524,9 +524,13 @@ fn a_disk_is_written_to_by_the_wall_and_its_points_count() {
     assert!(fields["load_target_bps"].is_null());
     let written = number(&fields["load_disk_bps"]);
     let codes = finding_codes(case);
-    let is_starved = codes.iter().any(|code| code == "load_starved");
+    let has = |code: &str| codes.iter().any(|found| found == code);
+    if has("foreign_load") {
+        eprintln!("skipped: others of this machine keep it from its CPU");
+        return;
+    }
     assert!(
-        !is_starved,
+        !has("load_starved"),
         "waiting for a disk is no starvation: {codes:?}"
     );
     if written < 0.97 * 4e7 {
@@ -534,8 +538,7 @@ fn a_disk_is_written_to_by_the_wall_and_its_points_count() {
         return;
     }
     assert!(written <= 1.03 * 4e7, "{written}");
-    let is_off = codes.iter().any(|code| code == "load_off_target");
-    assert!(!is_off, "{codes:?}");
+    assert!(!has("load_off_target"), "{codes:?}");
 }
 
 #[test]
