@@ -276,7 +276,7 @@ impl Threads {
             }
         }
         // One that keeps nothing writes zeros, and who is read was put on a CPU at least once.
-        latest.and_then(|()| match sums {
+        latest.and(match sums {
             [0, 0, 0] => Err(NOTHING_KEPT),
             _ => Ok(sums),
         })
