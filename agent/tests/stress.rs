@@ -179,22 +179,29 @@ fn misses(shares: &[f64]) -> Vec<f64> {
         .collect()
 }
 
+/// Tries of each share; how far the median of them is off is what counts.
+const TRIES: usize = 7;
+
 /// Memory is shared with whatever else runs here, so three quarters of what it gave a moment ago may be
-/// more than it gives now. A pace that is kept shows in one of a few tries; one that is not, in none.
+/// more than it gives now, in some tries. A pace that is off in most of them is not kept.
 #[test]
 fn a_rate_is_kept_within_three_percent_by_cpu_time() {
-    let mut left = vec![10.0, 25.0, 50.0, 75.0];
-    let mut tries = Vec::new();
-    while !left.is_empty() && tries.len() < 8 {
-        let misses = misses(&left);
-        tries.push(format!("{left:?}: {misses:?}"));
-        let off = left
-            .iter()
-            .zip(&misses)
-            .filter(|(_, miss)| miss.abs() > 0.03);
-        left = off.map(|(percent, _)| *percent).collect();
+    let mut left: Vec<(f64, Vec<f64>)> = [10.0, 25.0, 50.0, 75.0]
+        .map(|percent| (percent, Vec::new()))
+        .into();
+    while !left.is_empty() {
+        let shares: Vec<f64> = left.iter().map(|(percent, _)| *percent).collect();
+        for ((_, tries), miss) in left.iter_mut().zip(misses(&shares)) {
+            tries.push(miss);
+        }
+        for (percent, tries) in &left {
+            let off = tries.iter().filter(|miss| miss.abs() > 0.03).count();
+            assert!(off <= TRIES / 2, "{percent} % is off by {tries:?}");
+        }
+        // The median is within 3 % as soon as more than half of all tries are.
+        let kept = |tries: &[f64]| tries.iter().filter(|miss| miss.abs() <= 0.03).count();
+        left.retain(|(_, tries)| kept(tries) <= TRIES / 2);
     }
-    assert!(left.is_empty(), "never within 3 %: {left:?}\n{tries:#?}");
 }
 
 #[test]

@@ -595,16 +595,23 @@ the same program opens it and tells what it reads. One that crashes or hangs is 
 
 * **Energy**: `energy_per_trial_j` is all that the rail named by `power_rail` took in the window.
   `--idle-power 10s` watches the idle board before each repeat; `energy_above_idle_per_trial_j` is what is
-  left above that, with half the width of its 95 % interval. Both say nothing of errors of the sensor, and a
+  left above that, with half the width of its 95 % interval. All windows of a case are one: energy is summed
+  over them and divided by their seconds or by their trials, so a longer window counts for more. Both say nothing of errors of the sensor, and a
   window of a few native periods of the source says little.
 * **Memory traffic**: bytes by counters of the memory controller are everybody's. They are held against the
-  data sheet (`host/src/telemetry/ddr_peaks.toml`; boards that are not in it have no share), against the
+  data sheet (`host/src/telemetry/ddr_peaks.toml`; boards that are not in it have no share, and neither have
+  those of a chip that comes with memory of several speeds), against the
   memory's clock where that is watched, and against the most that a stressor moved on this board
   (`edgedyno stress` keeps that).
 * **How busy a Jetson's memory is**: `emc.activity` has no documented unit. tegrastats tells the load in
   percent, to root; from an `edgedyno stress` in which it did, the unit is learned by regression over all
   repeats and kept for that board and release, with how well it explains the tool. `emc_load_share` goes by it
   from then on, and by the tool until then.
+* **A quiet board**: `--require quiet` is kept where nothing disturbed the window and everything that would
+  have shown it was seen: the load before, what others used, waiting and steal on the measured CPUs, their
+  governors and clocks, those of an accelerator in use as far as the board shows them, memory left, a CPU for the
+  agent, and, of a case on an accelerator, who else has it open, which only root may see of other users. What was not
+  seen is named, and the exit code is 5: a virtual machine that shows no clocks is never known to be quiet.
 * **Long runs**: `edgedyno run MODEL --soak 30m` is one window, and after it the board is watched for a tenth
   of that, two minutes at most. The first minute stands beside the last quarter, the first sign that the
   board was held back and when it was gone are told, and p50 of sixty slices is held against the hottest

@@ -80,7 +80,7 @@ const THROTTLES: Offer = Offer {
 const PACKAGE_THROTTLES: Offer = Offer {
     name: "cpu.N.package_throttles",
     source: "/sys/devices/system/cpu/cpuN/thermal_throttle/package_throttle_count",
-    meaning: "Times that the whole package was slowed because it was hot.",
+    meaning: "Times that the whole package that CPU N is of was slowed because it was hot; one CPU of each package has it.",
     ..THROTTLES
 };
 
@@ -157,7 +157,7 @@ fn of_policy(board: &Board, policy: &str) -> Vec<Found> {
 
 fn throttles(board: &Board) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut of_package = true;
+    let mut packages = Vec::new();
     for cpu in board.entries(CPUS, "cpu").unwrap_or_default() {
         let Some(number) = cpu.strip_prefix("cpu").and_then(|n| n.parse::<u16>().ok()) else {
             continue;
@@ -169,9 +169,13 @@ fn throttles(board: &Board) -> Vec<Found> {
         }
         let name = format!("cpu.{number}.throttles");
         found.push(single(board, Tier::Slow, &THROTTLES, &name, &core, 1));
-        // All cores of a package count the same.
+        // All cores of a package count the same; of which package a core is may not be told.
+        let of = board.line(&format!("{CPUS}/{cpu}/topology/physical_package_id"));
+        let of = of.and_then(|number| number.parse::<u16>().ok());
+        let is_known = of.is_some() && packages.contains(&of);
         let package = format!("{folder}/package_throttle_count");
-        if std::mem::take(&mut of_package) && board.has(&package) {
+        if !is_known && board.has(&package) {
+            packages.push(of);
             let name = format!("cpu.{number}.package_throttles");
             found.push(single(
                 board,
@@ -214,6 +218,33 @@ mod tests {
         assert_eq!(readings["cpu.policy4.at_600000"], Ok(250_000_000));
         assert_eq!(readings["cpu.policy4.transitions"], Ok(31));
         assert_eq!(readings["cpu.3.throttles"], Ok(2));
+    }
+
+    #[test]
+    fn every_package_has_its_throttles_once() {
+        let file = |cpu: u16, name: &str| format!("{CPUS}/cpu{cpu}/{name}");
+        let tree = Tree::with(&[]);
+        // CPUs of two sockets lie in turns.
+        for (cpu, package) in [(0, "0\n"), (1, "1\n"), (2, "0\n"), (3, "1\n")] {
+            let slowed = if package == "0\n" { "4\n" } else { "9\n" };
+            tree.set(&file(cpu, "thermal_throttle/core_throttle_count"), "0\n");
+            tree.set(
+                &file(cpu, "thermal_throttle/package_throttle_count"),
+                slowed,
+            );
+            tree.set(&file(cpu, "topology/physical_package_id"), package);
+        }
+        let told = |tree: &Tree| {
+            let readings = tree.read(&Clocks).into_iter();
+            let all = readings.filter(|(name, _)| name.ends_with("package_throttles"));
+            all.map(|(name, count)| (name, count.unwrap()))
+                .collect::<Vec<_>>()
+        };
+        let named = |cpu: u16, count: i64| (format!("cpu.{cpu}.package_throttles"), count);
+        assert_eq!(told(&tree), [named(0, 4), named(1, 9)]);
+        // One that does not say where it is may be of a third.
+        tree.set(&file(2, "topology/physical_package_id"), "\n");
+        assert_eq!(told(&tree), [named(0, 4), named(1, 9), named(2, 4)]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::io;
 
 use edgedyno_shared::device::Reading;
-use edgedyno_shared::telemetry::{ChannelKind, Fidelity, TelemetryMode};
+use edgedyno_shared::telemetry::{ChannelKind, Fidelity, Quality, TelemetryMode};
 use edgedyno_sys::kernel::perf::{Count, Event};
 
 use super::board::{Board, plain};
@@ -225,15 +225,23 @@ fn terms(board: &Board, folder: &str, name: &str) -> Option<String> {
     Some(format!("{own},{more}"))
 }
 
-/// A channel of the worker's, counted by one counter or by one for each kind of core.
+/// A channel of the worker's, counted by one counter or by one for each kind of core: time on a kind that is not
+/// counted would seem to be time that the counters had no turn, so where one kind lacks there is no channel.
 fn of_core(board: &Board, worker: u32, row: &OfCore, kinds: &[String]) -> Found {
-    let open = |event| board.files.count(event, Some(worker as i32), None);
-    let counters: io::Result<Vec<_>> = events_of(board, row, kinds).into_iter().map(open).collect();
     let source = match kinds {
         [] => row.offer.source.to_owned(),
         kinds => format!("{}, on {}", row.offer.source, kinds.join(" and ")),
     };
     let spec = row.offer.spec(row.offer.name, source);
+    let events = match events_of(board, row, kinds) {
+        Ok(events) => events,
+        Err(kind) => {
+            let why = format!("/{SOURCES}/{kind} does not say how its event is counted");
+            return Found::Missing(spec, Quality::ParseError.reading(why));
+        }
+    };
+    let open = |event| board.files.count(event, Some(worker as i32), None);
+    let counters: io::Result<Vec<_>> = events.into_iter().map(open).collect();
     let cores = Cores {
         counters: counters.map_err(|why| Fault::from(&why)),
         highest: 0,
@@ -254,12 +262,12 @@ fn kinds_of_cores(board: &Board) -> Vec<String> {
     }
 }
 
-/// Events that are one of the worker's together.
-fn events_of(board: &Board, row: &OfCore, kinds: &[String]) -> Vec<Event> {
+/// Events that are one of the worker's together, or the kind of core whose own cannot be told.
+fn events_of<'a>(board: &Board, row: &OfCore, kinds: &'a [String]) -> Result<Vec<Event>, &'a str> {
     if kinds.is_empty() {
-        return vec![core_event(row.number)];
+        return Ok(vec![core_event(row.number)]);
     }
-    let of_kind = |source: &String| {
+    let of_kind = |source: &'a String| {
         let folder = format!("{SOURCES}/{source}");
         let own = terms(board, &folder, row.arm).and_then(|terms| event(board, &folder, &terms));
         // Since Linux 5.13 (of Arm's cores 6.6) a generic event names its source in its upper half.
@@ -267,14 +275,14 @@ fn events_of(board: &Board, row: &OfCore, kinds: &[String]) -> Vec<Event> {
             let number: u64 = board.line(&format!("{folder}/type"))?.parse().ok()?;
             Some(core_event(number << 32 | row.number))
         };
-        let found = own.or_else(extended)?;
-        Some(Event {
+        let found = own.or_else(extended).ok_or(source.as_str())?;
+        Ok(Event {
             exclude_kernel: true,
             inherit: true,
             ..found
         })
     };
-    kinds.iter().filter_map(of_kind).collect()
+    kinds.iter().map(of_kind).collect()
 }
 
 /// Every event of a source of memory traffic of this board, with each CPU that it is counted on.
@@ -294,7 +302,7 @@ pub(crate) fn controller_events(board: &Board) -> Vec<(Event, i32)> {
 /// Whether an event is one that is counted of a worker on this board.
 pub(crate) fn is_core_event(board: &Board, event: &Event) -> bool {
     let kinds = kinds_of_cores(board);
-    let is_it = |row: &OfCore| events_of(board, row, &kinds).contains(event);
+    let is_it = |row: &OfCore| events_of(board, row, &kinds).is_ok_and(|all| all.contains(event));
     CORE.iter().any(is_it)
 }
 
@@ -805,7 +813,7 @@ mod tests {
         let kinds = kinds_of_cores(&board);
         assert_eq!(kinds, ["armv8_cortex_a55", "armv8_cortex_a76"]);
         let of = |row: &OfCore| -> Vec<(u32, u64)> {
-            let events = events_of(&board, row, &kinds);
+            let events = events_of(&board, row, &kinds).unwrap();
             assert!(
                 events
                     .iter()
@@ -832,13 +840,36 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_of_core_that_cannot_be_counted_leaves_no_sum_of_the_others() {
+        let tree = big_and_little();
+        // Neither a number for the generic event nor one for its own.
+        tree.set(&format!("{SOURCES}/armv8_cortex_a76/type"), "?\n");
+        let board = Board {
+            mode: TelemetryMode::Fast,
+            ..tree.board()
+        };
+        for found in Counters.find(&board) {
+            let Found::Missing(spec, why) = found else {
+                panic!("nothing can be counted here");
+            };
+            let is_of_cores = spec.name.starts_with("worker.");
+            assert!(!is_of_cores || why.reason().unwrap().contains("cortex_a76"));
+        }
+        let names = Counters.find(&board);
+        let missing = names.iter().filter(
+            |found| matches!(found, Found::Missing(spec, _) if spec.name.starts_with("worker.")),
+        );
+        assert_eq!(missing.count(), CORE.len());
+    }
+
+    #[test]
     fn a_board_of_one_kind_of_core_counts_by_the_generic_events() {
         let file = |name: &str| format!("{SOURCES}/armv8_pmuv3_0/{name}");
         let tree = Tree::with(&[(&file("type"), "8\n"), (&file("cpus"), "0-3\n")]);
         for tree in [tree, Tree::with(&[])] {
             let board = tree.board();
             let kinds = kinds_of_cores(&board);
-            assert_eq!(events_of(&board, &CORE[2], &kinds), [core_event(3)]);
+            assert_eq!(events_of(&board, &CORE[2], &kinds), Ok(vec![core_event(3)]));
             assert!(is_core_event(&board, &core_event(8)));
         }
     }

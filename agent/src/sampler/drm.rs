@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use edgedyno_shared::telemetry::{ChannelKind, Fidelity};
+use edgedyno_shared::telemetry::{ChannelKind, Fidelity, Quality};
 
 use super::board::Board;
 use super::fault::Fault;
@@ -36,7 +36,7 @@ const BUSY: Offer = Offer {
     source: "/proc/PID/fdinfo/* drm-engine-*",
     rights: "the worker's user",
     boards: "GPUs and NPUs with a DRM driver that counts time: amdgpu, i915, msm, panfrost, panthor, v3d and others; xe counts cycles only",
-    meaning: "Time in which engines worked for the worker, all engines together: more than a second a second where several do. It is 0 until the worker opens a device.",
+    meaning: "Time in which engines worked for the worker, all engines together: more than a second a second where several do. It has no value until the worker opens a device whose driver counts time.",
 };
 
 const MEMORY: Offer = Offer {
@@ -45,7 +45,7 @@ const MEMORY: Offer = Offer {
     kind: ChannelKind::Gauge,
     source: "/proc/PID/fdinfo/* drm-resident-*, on older kernels drm-memory-*",
     boards: "GPUs and NPUs with a DRM driver that tells it",
-    meaning: "Memory that the worker's buffers have on the device, or of the board's where both are one.",
+    meaning: "Memory that the worker's buffers have on the device, or of the board's where both are one. It has no value until the worker opens a device whose driver tells it.",
     ..BUSY
 };
 
@@ -128,8 +128,9 @@ struct Open {
 struct Account {
     client: i64,
     is_seen: bool,
-    /// Whether the driver tells any engine's time.
+    /// Whether the driver tells any engine's time, and whether any memory.
     counts_time: bool,
+    tells_memory: bool,
     busy: i64,
     memory: i64,
     engines: [i64; ENGINES],
@@ -138,8 +139,10 @@ struct Account {
 
 impl Clients {
     /// Looks at every descriptor. What is opened for a new one allocates; there is none in a window, where
-    /// runtimes have opened what they need.
+    /// runtimes have opened what they need. A descriptor that could not be looked at may be a device's.
     fn look(&mut self) -> Result<(), Fault> {
+        const TOO_MANY: Fault = Fault::absent("the worker has more files open than are looked at");
+        let mut unseen = None;
         let numbers = self.numbers.as_mut().map_err(|fault| *fault)?;
         let open = &mut self.open;
         open.iter_mut().for_each(|each| each.is_listed = false);
@@ -152,7 +155,7 @@ impl Clients {
                     file: None,
                     is_listed: true,
                 }),
-                None => {}
+                None => unseen = Some(TOO_MANY),
             }
         });
         listed.map_err(|why| Fault::from(&why))?;
@@ -176,17 +179,27 @@ impl Clients {
                     &mut self.engines,
                     &mut self.regions,
                 ),
-                // Closed meanwhile, or another's by now.
-                Err(_) => each.file = None,
+                Err(fault) => {
+                    // Closed meanwhile, or another's by now.
+                    each.file = None;
+                    if fault.quality == Quality::Denied {
+                        unseen = Some(fault);
+                    }
+                }
             }
         }
-        Ok(())
+        unseen.map_or(Ok(()), Err)
     }
 }
 
 impl Source for Clients {
     fn read(&mut self, out: &mut Readings<'_>) {
+        const NONE_YET: Fault = Fault::new(
+            Quality::Busy,
+            "the worker has opened no device with a DRM driver",
+        );
         const NO_TIME: Fault = Fault::absent("the device's driver tells no engine's time");
+        const NO_MEMORY: Fault = Fault::absent("the device's driver tells no memory");
         if let Err(fault) = out.timed(|| self.look()) {
             out.put(0, Err(fault));
             return out.put(1, Err(fault));
@@ -195,9 +208,15 @@ impl Source for Clients {
             let all = self.accounts.iter().map(of);
             all.fold(0_i64, i64::saturating_add)
         };
-        let is_told = self.accounts.is_empty() || self.accounts.iter().any(|a| a.counts_time);
-        out.put(0, is_told.then(|| sum(|a| a.busy)).ok_or(NO_TIME));
-        out.put(1, Ok(sum(|a| a.memory)));
+        let is_told = |by: fn(&Account) -> bool| self.accounts.iter().any(by);
+        let busy = is_told(|a| a.counts_time).then(|| sum(|a| a.busy));
+        let memory = is_told(|a| a.tells_memory).then(|| sum(|a| a.memory));
+        let untold = |why: Fault| match self.accounts.is_empty() {
+            true => NONE_YET,
+            false => why,
+        };
+        out.put(0, busy.ok_or(untold(NO_TIME)));
+        out.put(1, memory.ok_or(untold(NO_MEMORY)));
         for slot in 0..self.engines.len() {
             let of_slot = self.accounts.iter().map(|a| a.engines[slot]);
             out.put(2 + slot, Ok(of_slot.fold(0, i64::saturating_add)));
@@ -239,6 +258,7 @@ fn take_account(
                 client,
                 is_seen: false,
                 counts_time: false,
+                tells_memory: false,
                 busy: 0,
                 memory: 0,
                 engines: [0; ENGINES],
@@ -272,6 +292,7 @@ fn take_account(
             b"drm-memory-"
         };
         if let Some((region, bytes)) = entry(line, key) {
+            account.tells_memory = true;
             account.memory = account.memory.saturating_add(bytes);
             if let Some(slot) = regions.slot(&[driver, region]) {
                 account.regions[slot] = bytes;
@@ -299,7 +320,7 @@ fn entry<'a>(line: &'a [u8], key: &[u8]) -> Option<(&'a [u8], i64)> {
 
 #[cfg(test)]
 mod tests {
-    use edgedyno_shared::telemetry::Quality;
+    use nix::errno::Errno;
     use proptest::prelude::*;
 
     use super::*;
@@ -319,7 +340,9 @@ mod tests {
         let tree = tree();
         let mut watch = tree.watch(&Drm);
         let before = watch.again();
-        assert_eq!(before["worker.drm.busy"], Ok(0));
+        for untold in ["worker.drm.busy", "worker.drm.memory"] {
+            assert_eq!(before[untold].unwrap_err().quality, Quality::Busy);
+        }
         assert_eq!(
             before.keys().filter(|name| name.contains("amdgpu")).count(),
             0
@@ -361,15 +384,40 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_counts_no_time_gives_none() {
+    fn what_no_driver_tells_is_absent_and_not_zero() {
+        let client = "drm-driver:\trknpu\ndrm-client-id:\t4\n";
+        let told = |lines: &str| {
+            let tree = tree();
+            tree.set("proc/42/fdinfo/3", &format!("{client}{lines}"));
+            let readings = tree.watch(&Drm).again();
+            ["worker.drm.busy", "worker.drm.memory"].map(|name| readings[name].ok())
+        };
+        assert_eq!(told(""), [None, None]);
+        assert_eq!(told("drm-engine-npu:\t9 ns\n"), [Some(9), None]);
+        assert_eq!(told("drm-memory-dma:\t2 KiB\n"), [None, Some(2048)]);
+        assert_eq!(told("drm-memory-dma:\t0\n"), [None, Some(0)]);
+    }
+
+    #[test]
+    fn a_descriptor_that_cannot_be_looked_at_leaves_the_sums_unknown() {
         let tree = tree();
-        tree.set(
-            "proc/42/fdinfo/3",
-            "drm-driver:\trknpu\ndrm-client-id:\t4\n",
+        tree.set("proc/42/fdinfo/7", AMD);
+        let path = "proc/42/fdinfo/0";
+        let (mut watch, _) = tree.watch_answering(&Drm, path, Errno::EACCES);
+        let denied = watch.again();
+        for name in ["worker.drm.busy", "worker.drm.memory"] {
+            assert_eq!(denied[name].unwrap_err().quality, Quality::Denied);
+        }
+        let mut watch = tree.watch(&Drm);
+        assert_eq!(watch.again()["worker.drm.busy"], Ok(1500));
+        for number in 100..100 + MOST_FILES {
+            tree.set(&format!("proc/42/fdinfo/{number}"), "pos:\t0\n");
+        }
+        let many = watch.again();
+        assert_eq!(
+            many["worker.drm.memory"].unwrap_err().quality,
+            Quality::Absent
         );
-        let readings = tree.watch(&Drm).again();
-        let fault = readings["worker.drm.busy"].unwrap_err();
-        assert_eq!(fault.quality, Quality::Absent);
     }
 
     #[test]

@@ -233,11 +233,11 @@ struct Table {
     raw: Option<Raw>,
 }
 
-/// What ports read and wrote so far, in the tool's MB.
+/// What ports read and wrote so far, in the tool's MB; none before one told it.
 #[derive(Default)]
 struct Raw {
-    read: f64,
-    written: f64,
+    read: Option<f64>,
+    written: Option<f64>,
     is_writing: bool,
 }
 
@@ -272,7 +272,7 @@ impl Table {
                 true => &mut raw.written,
                 false => &mut raw.read,
             };
-            *sum += rate;
+            *sum = Some(sum.unwrap_or(0.0) + rate);
         }
         Digest::Nothing
     }
@@ -287,7 +287,7 @@ impl Table {
 
     fn end_raw(&mut self) -> Digest {
         let raw = self.raw.take().filter(|raw| raw.is_writing);
-        let figures = raw.and_then(|raw| Some((bytes(raw.read)?, bytes(raw.written)?)));
+        let figures = raw.and_then(|raw| Some((bytes(raw.read?)?, bytes(raw.written?)?)));
         match (self.time_ms, figures) {
             (Some(time), Some((read, written))) => piece(time, read, written),
             _ => Digest::Nothing,
@@ -298,6 +298,7 @@ impl Table {
     fn rate(&self, figures: &[f64]) -> Option<i64> {
         match self.sum_at {
             Some(at) => bytes(*figures.get(at)?),
+            None if figures.is_empty() => None,
             None => bytes(figures.iter().sum()),
         }
     }
@@ -403,6 +404,27 @@ mod tests {
             _ => None,
         });
         pieces.collect()
+    }
+
+    #[test]
+    fn a_table_that_names_no_port_is_no_traffic_of_zero() {
+        let raw = ["Time 1000", "Read :", "Write :", "ddrc 0", "Time 2000"];
+        assert_eq!(tables(&raw), [] as [&str; 0]);
+        // Two ports, 3 MiB read and 1 MiB written together.
+        let ports = "p[0](bw: 1 stall: 2 delay: 3)";
+        let more = "p[1](bw: 2 stall: 2 delay: 3)";
+        let told = [
+            "Time 1000",
+            "Read :",
+            ports,
+            more,
+            "Write :",
+            ports,
+            "ddrc 0",
+        ];
+        assert_eq!(tables(&told), ["1000 3145728 1048576"]);
+        let blank = ["Time 1s", "MB/S P0:CPU", "Read : 5", "Write :"];
+        assert_eq!(tables(&blank), [] as [&str; 0]);
     }
 
     #[test]

@@ -255,6 +255,7 @@ impl Threads {
     }
 
     fn sums(&mut self) -> Result<[i64; 3], Fault> {
+        const NOTHING_KEPT: Fault = Fault::absent("this kernel keeps no times of threads");
         let mut sums = [0_i64; 3];
         let mut latest = Err(Fault::absent("no thread was seen"));
         for thread in &mut self.threads {
@@ -274,7 +275,11 @@ impl Threads {
                 *sum = sum.saturating_add(figure);
             }
         }
-        latest.map(|()| sums)
+        // One that keeps nothing writes zeros, and who is read was put on a CPU at least once.
+        latest.and(match sums {
+            [0, 0, 0] => Err(NOTHING_KEPT),
+            _ => Ok(sums),
+        })
     }
 }
 
@@ -364,6 +369,8 @@ impl Source for Status {
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::telemetry::Quality;
+
     use super::*;
     use crate::sampler::testing::Tree;
 
@@ -409,6 +416,25 @@ mod tests {
         let readings = watch.again();
         assert_eq!(readings["worker.cpu"], Ok(2000 + 500 + 7));
         assert_eq!(readings["worker.run_delay"], Ok(30 + 5 + 1));
+    }
+
+    #[test]
+    fn a_kernel_that_keeps_no_times_is_absent_and_not_zero() {
+        let tree = tree();
+        for thread in [42, 43] {
+            tree.set(&format!("proc/42/task/{thread}/schedstat"), "0 0 0\n");
+        }
+        let readings = tree.read(&Worker);
+        for name in ["worker.cpu", "worker.run_delay", "worker.slices"] {
+            assert_eq!(
+                readings[name].unwrap_err().quality,
+                Quality::Absent,
+                "{name}"
+            );
+        }
+        // One that began a moment ago may not have run yet.
+        tree.set("proc/42/task/42/schedstat", "1000 0 1\n");
+        assert_eq!(tree.read(&Worker)["worker.run_delay"], Ok(0));
     }
 
     /// What it had used before would otherwise count as used in a window that began meanwhile.

@@ -40,6 +40,7 @@ pub fn read(moment: Moment, wanted: &[u16]) -> io::Result<Placement> {
         });
     }
     threads.sort_by_key(|t| t.tid);
+    forget_untold(&mut threads);
     Ok(Placement {
         moment,
         wanted: wanted.to_vec(),
@@ -60,6 +61,14 @@ fn own_threads() -> io::Result<Vec<u32>> {
         .collect())
 }
 
+/// A kernel that keeps no times writes zeros, and the thread that reads them has run.
+fn forget_untold(threads: &mut [ThreadPlace]) {
+    let has_run = |thread: &ThreadPlace| thread.cpu_time.is_some_and(|time| time > Nanos::ZERO);
+    if !threads.iter().any(has_run) {
+        threads.iter_mut().for_each(|thread| thread.cpu_time = None);
+    }
+}
+
 /// First figure of the thread's `schedstat`: nanoseconds on a CPU (Documentation/scheduler/sched-stats).
 fn cpu_time(tid: u32) -> Option<Nanos> {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?;
@@ -69,6 +78,23 @@ fn cpu_time(tid: u32) -> Option<Nanos> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_that_the_kernel_does_not_keep_are_none() {
+        let kept = |times: &[i64]| {
+            let of = |(tid, time): (u32, &i64)| ThreadPlace {
+                tid,
+                cpus: vec![0],
+                cpu_time: Some(Nanos(*time)),
+            };
+            let mut threads: Vec<ThreadPlace> = (1..).zip(times).map(of).collect();
+            forget_untold(&mut threads);
+            let times = threads.iter().map(|thread| thread.cpu_time);
+            times.collect::<Option<Vec<Nanos>>>()
+        };
+        assert_eq!(kept(&[0, 0]), None);
+        assert_eq!(kept(&[7, 0]), Some(vec![Nanos(7), Nanos(0)]));
+    }
 
     #[test]
     fn every_thread_is_bound_and_read_back() {

@@ -98,6 +98,16 @@ pub(super) fn moved(repeat: &RepeatView, used: Used) -> Vec<Mark> {
     of(repeat).into_iter().filter_map(mark).collect()
 }
 
+/// How far the clock of the load moved at most within the window, as a share of its highest.
+pub fn most_of_load(repeat: &RepeatView) -> f64 {
+    let own = of(repeat).into_iter().filter(|clock| {
+        let is_memory = clock.drives == Drives::Engine(Engine::Memory);
+        is_memory || matches!(clock.drives, Drives::Load | Drives::Model)
+    });
+    let moved = own.map(|clock| 1.0 - clock.figures.min as f64 / clock.figures.max as f64);
+    moved.fold(0.0, f64::max)
+}
+
 /// That no clock of the model's CPUs was seen, where none was.
 pub(super) fn unknown(repeat: &RepeatView) -> Option<Mark> {
     let mut clocks = of(repeat).into_iter();
@@ -289,6 +299,18 @@ mod tests {
         assert!(found[1].text.contains("2 % higher"), "{}", found[1].text);
         // A clock that the idle board did not show is no other clock.
         assert_eq!(Idle::of(&[]).differ(&with(1_900, 3_000), ALL), []);
+    }
+
+    #[test]
+    fn a_load_is_as_unsure_as_its_clock_moved() {
+        let moved = |channels: Vec<Digest>| most_of_load(&watched(channels));
+        let cpu = clock("cpu.policy0.freq", &[2_000, 1_800]);
+        let memory = clock("emc.freq", &[1_000, 750]);
+        assert!((moved(vec![cpu.clone()]) - 0.1).abs() < 1e-12);
+        assert!((moved(vec![cpu, memory]) - 0.25).abs() < 1e-12);
+        // What a stressor does not run on moves nothing of it.
+        let gpu = clock("devfreq.17000000_gpu.freq", &[2_000, 1_000]);
+        assert!(moved(vec![gpu]).abs() < 1e-12 && moved(Vec::new()).abs() < 1e-12);
     }
 
     #[test]

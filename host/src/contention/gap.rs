@@ -92,7 +92,7 @@ impl Gaps {
 
 impl GapPoint {
     fn of(gap_ms: f64, measured: &Measured<'_>, without: &Measured<'_>) -> Self {
-        let mut marks = measured.marks_of(&measured.repeats);
+        let mut marks = measured.told();
         marks.extend((!without.is_valid()).then(no_baseline));
         Self {
             case: measured.key(),
@@ -177,6 +177,26 @@ mod tests {
         assert!((point.slowdown["latency_p50_ms"].ratio - 1.5).abs() < 1e-9);
         assert_eq!(found.baseline.repeats, 3);
         assert_eq!(found.recovery.unwrap().repeats, 2);
+    }
+
+    #[test]
+    fn a_gap_that_was_measured_too_seldom_says_so() {
+        let (_dir, mut store) = store();
+        let gapped = Case {
+            parameters: vec![("gap".into(), "10ms".into())],
+            ..sample::case()
+        };
+        let repeats = |count: u32| -> Vec<(u32, Vec<i64>)> {
+            (0..count).map(|n| (n, vec![20 * MS; 40])).collect()
+        };
+        let base = take(&mut store, &sample::case(), &repeats(3), &[]);
+        let gapped = take(&mut store, &gapped, &repeats(1), &[]);
+        let found = super::gaps(&[read(gapped), read(base)], &Ask::default()).remove(0);
+        let point = &found.points[0];
+        assert!(found.baseline.valid && !point.valid);
+        let against = point.marks.iter().filter(|of| of.mark.invalid);
+        let codes: Vec<&str> = against.map(|of| of.mark.code).collect();
+        assert_eq!(codes, ["few_repeats"]);
     }
 
     #[test]

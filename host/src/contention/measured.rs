@@ -97,6 +97,13 @@ impl<'a> Measured<'a> {
         self.marks.iter().filter(is_of).cloned().collect()
     }
 
+    /// All that is said of its repeats, and that they are too few where they are.
+    pub(super) fn told(&self) -> Vec<OfRepeat> {
+        let mut marks = self.marks_of(&self.repeats);
+        marks.extend(self.lacks());
+        marks
+    }
+
     pub(super) fn valid_of(&self, repeats: &[&'a RepeatView]) -> Vec<&'a RepeatView> {
         let is_valid = |repeat: &&&RepeatView| {
             let number = Some(repeat.row.key.repeat);
@@ -111,7 +118,7 @@ impl<'a> Measured<'a> {
     }
 
     /// Why it has too few repeats to be judged, where that is so.
-    pub(super) fn lacks(&self) -> Option<OfRepeat> {
+    fn lacks(&self) -> Option<OfRepeat> {
         let count = self.repeats.len();
         let failed = self.read.view.repeats.iter().rev();
         let why = failed.filter_map(|repeat| Some(&repeat.row.failure.as_ref()?.detail));

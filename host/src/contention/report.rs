@@ -249,11 +249,7 @@ impl Baseline {
             repeats: idle.repeats.len(),
             valid_repeats: idle.valid().len(),
             valid: idle.is_valid(),
-            marks: idle
-                .marks_of(&idle.repeats)
-                .into_iter()
-                .chain(idle.lacks())
-                .collect(),
+            marks: idle.told(),
             traffic_bps: idle.mean(&traffic::bytes_per_second),
             engine_freq_hz: idle.mean(&|repeat| clocks::engine_hz(repeat, idle.used())),
             temp_c: idle.mean(&clocks::hottest_c),
@@ -290,8 +286,7 @@ impl Point {
             let term = only_term(&measured.condition)?;
             of_calibrated(term, &row.board, repeat, of.ask)
         };
-        let mut marks = measured.marks_of(&measured.repeats);
-        marks.extend(measured.lacks());
+        let mut marks = measured.told();
         marks.extend((!idle.is_valid()).then(no_baseline));
         Self {
             case: measured.key(),

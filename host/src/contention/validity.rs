@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::achieved::{Achieved, STARVED};
 use super::{clocks, tenant};
 use crate::findings::{throttling, would_tell_throttling};
-use crate::telemetry::Digest;
 use crate::telemetry::engines::Used;
 use crate::view::RepeatView;
 
@@ -52,11 +51,10 @@ pub fn marks(repeat: &RepeatView, used: Used) -> Vec<Mark> {
         // A virtual machine shows neither clock nor heat: its points count, and say so.
         None if !would_tell_throttling(repeat) => out.push(Mark::note(
             "throttling_unknown",
-            "nothing was watched that would show the board being held back".into(),
+            "nothing was seen within the window that would show the board being held back".into(),
         )),
         None => {}
     }
-    of_throttles(&repeat.telemetry, &mut out);
     out.extend(clocks::moved(repeat, used));
     out.extend(clocks::unknown(repeat));
     let trials = repeat.trials.measured.len();
@@ -112,18 +110,6 @@ fn of_load(achieved: &Achieved, out: &mut Vec<Mark>) {
             lack * 100.0
         );
         out.push(Mark::invalid("load_starved", text));
-    }
-}
-
-/// Cores that the processor itself slowed in the window.
-fn of_throttles(telemetry: &[Digest], out: &mut Vec<Mark>) {
-    for digest in telemetry {
-        let name = &digest.channel.name;
-        let times = digest.growth.map_or(0.0, |growth| growth.by);
-        if name.ends_with("throttles") && times > 0.0 {
-            let text = format!("{name} counted {times:.0} times in the window");
-            out.push(Mark::invalid("throttled", text));
-        }
     }
 }
 
@@ -221,13 +207,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_shows_neither_clock_nor_heat_counts_with_two_notes() {
-        let mut repeat = watched(vec![digest("cpu.0.busy", ChannelKind::Counter, &[1, 2])]);
-        // Facts of the sample tell a limit of the clock; those of a virtual machine do not.
-        let start = repeat.row.start.as_mut().unwrap();
-        start
-            .environment
-            .iter_mut()
-            .for_each(|fact| fact.value = None);
+        let repeat = watched(vec![digest("cpu.0.busy", ChannelKind::Counter, &[1, 2])]);
         let found: Vec<(&str, bool)> = marks(&repeat, Used::ALL)
             .iter()
             .map(|mark| (mark.code, mark.invalid))
@@ -252,14 +232,24 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_was_slowed_takes_the_repeat_out() {
-        let codes = |values: &[i64]| {
-            let mut out = Vec::new();
-            let counter = ChannelKind::Counter;
-            of_throttles(&[digest("cpu.0.throttles", counter, values)], &mut out);
-            out.iter().map(|mark| mark.code).collect::<Vec<_>>()
+    fn a_slow_down_that_was_counted_takes_the_repeat_out() {
+        let codes = |name: &str, values: &[i64]| {
+            let counted = digest(name, ChannelKind::Counter, values);
+            let all = marks(&watched(vec![counted]), Used::ALL).into_iter();
+            let all = all.filter(|mark| mark.code.starts_with("throttl"));
+            all.map(|mark| (mark.code, mark.invalid))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(codes(&[5, 5, 6]), ["throttled"]);
-        assert!(codes(&[5, 5, 5]).is_empty());
+        for name in [
+            "cpu.0.throttles",
+            "cpu.0.package_throttles",
+            "power.over_current.3",
+        ] {
+            assert_eq!(codes(name, &[5, 5, 6]), [("throttled", true)], "{name}");
+            assert_eq!(codes(name, &[5, 5, 5]), [], "{name}");
+            // What was set back tells nothing.
+            let unknown = [("throttling_unknown", false)];
+            assert_eq!(codes(name, &[5, 9, 6]), unknown, "{name}");
+        }
     }
 }

@@ -45,7 +45,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "gpu_memory_mean_bytes",
         unit: Unit::Bytes,
-        definition: "mean memory of GPUs in use inside the windows: the worker's where the driver tells that, else everybody's, as gpu_memory_by says",
+        definition: "mean memory of GPUs in use inside the windows: the worker's where a DRM driver tells that it has some, else everybody's, as gpu_memory_by says",
         source: "telemetry worker.drm.memory, nvml.N.memory_used",
         get: |s| Value::count(s.board.gpu_memory.as_ref().map(|m| m.mean_bytes as u64)),
     },
@@ -132,7 +132,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "power_mean_w",
         unit: Unit::Watts,
-        definition: "mean power inside the windows of the rail that power_rail names, or of the sum of all that it names; nothing is taken off for the idle board",
+        definition: "energy of all windows over their seconds, so that a longer one counts for more, of the rail that power_rail names, or of the sum of all that it names; nothing is taken off for the idle board",
         source: "telemetry rail.*.power, power.rapl.*.energy, nvml.*.energy or .power",
         get: |s| Value::number(s.board.power.as_ref().map(|power| power.mean_watts)),
     },
@@ -156,14 +156,14 @@ const FIELDS: &[Field] = &[
     Field {
         name: "power_idle_w",
         unit: Unit::Watts,
-        definition: "power of the idle board by the same rail, just before the repeats; known where --idle-power watched it",
+        definition: "power of the idle board by the same rail, just before the repeats, each for as long as its window took; known where --idle-power watched it",
         source: "telemetry before the worker started",
         get: |s| Value::number(s.board.power.as_ref().and_then(|power| power.idle_watts)),
     },
     Field {
         name: "energy_above_idle_per_trial_j",
         unit: Unit::Joules,
-        definition: "energy of the windows above that of the idle board for each measured trial: (power_mean_w - power_idle_w) x window / trials, by repeat",
+        definition: "energy of the windows above that of the idle board for each measured trial: (power_mean_w - power_idle_w) x seconds of all windows / their trials, of repeats before which the idle board was watched",
         source: "telemetry, trials",
         get: |s| Value::number(above_idle(s).map(|above| above.joules_per_trial)),
     },
@@ -190,7 +190,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "energy_per_trial_j",
         unit: Unit::Joules,
-        definition: "energy of the windows for each measured trial, by that rail, the idle board's share included",
+        definition: "energy of all windows over all their measured trials, by that rail, the idle board's share included",
         source: "telemetry, trials",
         get: |s| Value::number(s.board.power.as_ref().and_then(|p| p.joules_per_trial)),
     },

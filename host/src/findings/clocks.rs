@@ -1,5 +1,7 @@
 //! Rules about clocks and heat, by what was watched during the window.
 
+use edgedyno_shared::telemetry::Quality;
+
 use crate::telemetry::engines::{self, Used};
 use crate::telemetry::{Digest, Figures};
 use crate::ui::telemetry::value;
@@ -166,6 +168,40 @@ fn clock_ramp(e: &Evidence<'_>) -> Vec<Hit> {
         moved.collect()
     };
     e.counting().flat_map(of_repeat).collect()
+}
+
+/// Whether the clock of every policy of the measured CPUs was seen, and of each engine in use that the board shows
+/// one of; a device that slept through the window has none.
+pub(super) fn were_seen(repeat: &RepeatView, used: Used) -> bool {
+    let find = |name: &str| repeat.telemetry.iter().find(|d| d.channel.name == name);
+    let policies = policies_of(repeat);
+    let is_seen = |policy: &u16| {
+        let clock = find(&format!("cpu.policy{policy}.freq"));
+        clock.is_some_and(|digest| digest.figures.is_some())
+    };
+    let slept = |digest: &Digest| {
+        let busy = digest.faults[usize::from(Quality::Busy.code())];
+        busy > 0 && busy == digest.samples
+    };
+    let mut clocks = repeat.telemetry.iter().filter(|digest| {
+        let engine = engines::of_clock(&digest.channel.name);
+        engine.is_some_and(|engine| used.has(engine)) && !digest.is_of_nothing()
+    });
+    !policies.is_empty()
+        && policies.iter().all(is_seen)
+        && clocks.all(|digest| digest.figures.is_some() || slept(digest))
+}
+
+/// Whether clocks that were to be held were read back.
+pub(super) fn were_read_back(repeat: &RepeatView) -> bool {
+    let mut clocks = repeat
+        .row
+        .effective
+        .iter()
+        .filter(|each| is_clock(&each.name));
+    let first = clocks.next();
+    first.is_some_and(|first| first.observed.is_some())
+        && clocks.all(|each| each.observed.is_some())
 }
 
 /// Of several cards one may be used; one that did nothing is not it.

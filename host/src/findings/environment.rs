@@ -128,12 +128,10 @@ pub(crate) fn throttling(repeat: &RepeatView) -> Option<String> {
     told.or_else(|| seen().map(|hit| hit.text))
 }
 
-/// Whether anything was watched that would show the board being held back.
+/// Whether anything was seen within the window that would show the board being held back. Limits that facts tell
+/// before and after a repeat say that it was, never that it was not.
 pub(crate) fn would_tell_throttling(repeat: &RepeatView) -> bool {
-    let facts = || start_facts(repeat).iter();
-    let is_limit = |name: &str| subject_of(name) == "clock_max_khz";
-    facts().any(|fact| is_limit(&fact.name) && fact.value.is_some())
-        || held_back::would_tell_throttling(repeat)
+    held_back::would_tell_throttling(repeat)
 }
 
 fn environment_changed(e: &Evidence<'_>) -> Vec<Hit> {

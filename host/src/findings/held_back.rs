@@ -1,7 +1,7 @@
 //! What held a board back within the window. A soak looks for the same at every moment, by
 //! `crate::soak`: what tells it here tells it there.
 
-use crate::soak::{NVML_THROTTLED, cooler, kind_of, rail_alarm, slowing_trip, slows_down};
+use crate::soak::{Kind, NVML_THROTTLED, cooler, kind_of, rail_alarm, slowing_trip, slows_down};
 use crate::telemetry::Digest;
 use crate::ui::telemetry::value;
 use crate::view::RepeatView;
@@ -22,15 +22,16 @@ pub(super) fn throttled(repeat: &RepeatView) -> Vec<Hit> {
         let name = &digest.channel.name;
         let what = match name.split('.').collect::<Vec<_>>().as_slice() {
             ["cpu", cpu, "throttles"] => format!("CPU {cpu} was slowed because it was hot"),
-            ["cpu", _, "package_throttles"] => "the package was slowed because it was hot".into(),
+            ["cpu", cpu, "package_throttles"] => {
+                format!("the package of CPU {cpu} was slowed because it was hot")
+            }
             ["power", "over_current", which] => format!("rail event {which} slowed the board"),
             _ => return None,
         };
-        let times = digest.growth?.by;
-        (times > 0.5).then(|| {
-            let text = format!("{what}, {times:.0} times");
-            hit(repeat, digest, text).figure("times", times.round())
-        })
+        let times = digest.stepped().filter(|times| *times > 0)?;
+        // When within the gap between two readings it was, nobody knows.
+        let text = format!("{what}: counted {times} more between the readings around the window");
+        Some(hit(repeat, digest, text).figure("times", times))
     });
     let capped = repeat.telemetry.iter().filter_map(|digest| {
         let (_, what) = digest.channel.name.rsplit_once('.')?;
@@ -64,12 +65,21 @@ pub(super) fn throttled(repeat: &RepeatView) -> Vec<Hit> {
     told.into_iter().chain(said).chain(trips).collect()
 }
 
-/// Whether any channel that [`throttled`] looks at gave a value.
+/// Whether any channel that [`throttled`] looks at told of the window. A value from outside of it tells nothing,
+/// but for what was counted meanwhile, and for the trip that a zone is held against.
 pub(super) fn would_tell_throttling(repeat: &RepeatView) -> bool {
+    let find = |name: &str| repeat.telemetry.iter().find(|d| d.channel.name == name);
     repeat.telemetry.iter().any(|digest| {
         let name = &digest.channel.name;
-        let tells = kind_of(name).is_some() || slowing_trip(name).is_some();
-        tells && (digest.figures.is_some() || digest.latest.is_some())
+        match (kind_of(name), slowing_trip(name)) {
+            (Some(Kind::Counter), _) => digest.stepped().is_some(),
+            (Some(_), _) => digest.figures.is_some(),
+            (None, Some(zone)) => {
+                let heat = find(&format!("{zone}.temp")).and_then(|heat| heat.figures);
+                heat.is_some() && digest.latest.is_some_and(|limit| limit > 0)
+            }
+            (None, None) => false,
+        }
     })
 }
 
@@ -82,12 +92,14 @@ const FIRMWARE: [(i64, &str); 4] = [
     (8, "the soft temperature limit was reached"),
 ];
 
-/// What the firmware tells of the window: at a sample, or between two.
+/// What the firmware tells of the window: at a sample, or between those around it.
 fn firmware(repeat: &RepeatView) -> Option<Hit> {
     let name = "power.firmware_flags";
     let digest = repeat.telemetry.iter().find(|d| d.channel.name == name)?;
-    let figures = digest.figures?;
-    let bits = figures.any_bits | (figures.last & !figures.first) >> 16;
+    let figures = digest.figures;
+    let first = digest.before.or(figures.map(|figures| figures.first))?;
+    let last = digest.after.or(figures.map(|figures| figures.last))?;
+    let bits = figures.map_or(0, |figures| figures.any_bits) | (last & !first) >> 16;
     let said = FIRMWARE.iter().filter(|(bit, _)| bits & bit != 0);
     let said: Vec<&str> = said.map(|(_, said)| *said).collect();
     (!said.is_empty()).then(|| {

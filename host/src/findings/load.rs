@@ -153,9 +153,7 @@ pub(super) fn stolen(repeat: &RepeatView) -> Option<f64> {
 
 fn memory_near_full(e: &Evidence<'_>) -> Vec<Hit> {
     let low = |repeat: &RepeatView| {
-        let least = figures(repeat, "mem.available")?.min;
-        let total = figures_of_all(repeat, "mem.total")?;
-        let share = least as f64 / total.max(1.0);
+        let (least, share) = memory_left(repeat)?;
         (share < LOW_MEMORY).then(|| {
             let text = format!(
                 "only {} of memory was available at some moment",
@@ -169,15 +167,28 @@ fn memory_near_full(e: &Evidence<'_>) -> Vec<Hit> {
     e.counting().filter_map(low).collect()
 }
 
+/// The least memory that was available within the window, in bytes and as a share of all.
+pub(super) fn memory_left(repeat: &RepeatView) -> Option<(i64, f64)> {
+    let least = figures(repeat, "mem.available")?.min;
+    let total = figures_of_all(repeat, "mem.total")?;
+    Some((least, least as f64 / total.max(1.0)))
+}
+
 fn swapping(e: &Evidence<'_>) -> Vec<Hit> {
     let swapped = |repeat: &RepeatView| {
-        let out = growth(repeat, "mem.swapped_out").unwrap_or(0.0);
-        let back = growth(repeat, "mem.swapped_in").unwrap_or(0.0);
-        (out + back >= 1.0).then(|| {
-            let text = format!("{out:.0} pages went to swap and {back:.0} came back");
+        let pages = |name: &str| growth(repeat, name).map(f64::round);
+        let (out, back) = (pages("mem.swapped_out"), pages("mem.swapped_in"));
+        let moved = out.unwrap_or(0.0) + back.unwrap_or(0.0);
+        let shown = |pages: Option<f64>| pages.map_or("unknown".into(), |n| format!("{n:.0}"));
+        (moved >= 1.0).then(|| {
+            let text = format!(
+                "pages that went to swap: {}, that came back: {}",
+                shown(out),
+                shown(back)
+            );
             Hit::of(repeat, text)
-                .figure("pages_out", out.round())
-                .figure("pages_in", back.round())
+                .figure("pages_out", out)
+                .figure("pages_in", back)
         })
     };
     e.counting().filter_map(swapped).collect()

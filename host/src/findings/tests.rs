@@ -516,6 +516,56 @@ fn slow_downs_that_are_counted_are_invalid() {
     }
 }
 
+/// The window is 2 of the 20 seconds between two readings, and one slow-down lies somewhere in those.
+#[test]
+fn one_slow_down_between_the_readings_around_the_window_is_invalid() {
+    let once = [(-9_000, Some(4)), (11_000, Some(5))];
+    for name in ["cpu.0.throttles", "cpu.4.package_throttles"] {
+        let found = only(with_channels(&[(name, "count", &once)]));
+        assert_eq!(found.code, "throttled", "{name}");
+        assert_eq!(found.figures["times"], 1, "{name}");
+        assert!(found.text.contains("around the window"), "{}", found.text);
+    }
+    let since_boot = [(-9_000, Some(0)), (11_000, Some(0x40000))];
+    let found = only(with_channels(&[(
+        "power.firmware_flags",
+        "bits",
+        &since_boot,
+    )]));
+    assert_eq!(found.code, "throttled");
+}
+
+#[test]
+fn what_told_nothing_within_the_window_does_not_tell_that_nothing_was_held_back() {
+    let would_tell = |channels: &[OneChannel<'_>]| {
+        let mut records = repeat(&quiet());
+        for (id, (name, unit, cells)) in (0..).zip(channels) {
+            for record in watched(id, name, unit, cells) {
+                before_the_end(&mut records, record);
+            }
+        }
+        let view = view_of(&records);
+        would_tell_throttling(view.counting().next().unwrap())
+    };
+    let (inside, outside) = (from_to(1, 1), [(0, Some(1)), (9_000, Some(1))]);
+    for (name, unit) in [
+        ("cpu.policy0.freq_max", "hz"),
+        ("cool.thermal_cpufreq_0.state", "steps"),
+        ("power.firmware_flags", "bits"),
+    ] {
+        assert!(would_tell(&[(name, unit, &inside)]), "{name}");
+        assert!(!would_tell(&[(name, unit, &outside)]), "{name}");
+    }
+    // What is counted misses nothing between two readings, and everything where there is but one.
+    let counter = |cells| would_tell(&[("cpu.0.throttles", "count", cells)]);
+    assert!(counter(&outside) && !counter(&outside[..1]));
+    // A trip is read once; the zone that it is of is what is watched.
+    let trip = ("therm.cpu.trip_1_passive", "millicelsius", &outside[..1]);
+    let zone = |cells| would_tell(&[trip, ("therm.cpu.temp", "millicelsius", cells)]);
+    assert!(zone(&inside) && !zone(&outside) && !would_tell(&[trip]));
+    assert!(!would_tell(&[]));
+}
+
 #[test]
 fn a_clock_of_the_measured_cpus_that_moves_is_told() {
     let moved = [(200, Some(1_000_000_000)), (1900, Some(3_000_000_000))];

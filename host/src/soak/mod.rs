@@ -13,7 +13,9 @@ use crate::view::Span;
 
 pub use heat::Heat;
 pub use signs::Sign;
-pub(crate) use signs::{NVML_THROTTLED, cooler, kind_of, rail_alarm, slowing_trip, slows_down};
+pub(crate) use signs::{
+    Kind, NVML_THROTTLED, cooler, kind_of, rail_alarm, slowing_trip, slows_down,
+};
 
 /// Slices of a soak at most, and trials that one has at least.
 const SLICES: usize = 60;

@@ -108,17 +108,19 @@ pub(super) fn of(channels: &[(ChannelRow, SamplesRow)], window: Span) -> Signs {
         Some((name, kind_of(name)?, samples))
     });
     for (name, kind, samples) in by_kind.chain(trips(channels, window)) {
-        let shown = shown(kind, samples, window.start_ns);
-        let inside = shown
-            .iter()
-            .find(|(at, is_shown)| *is_shown && (window.start_ns..=window.end_ns).contains(at));
-        let Some((at, _)) = inside else { continue };
+        let shown = shown(kind, samples);
+        let is_inside = |one: &&Shown| one.from_ns <= window.end_ns && one.at_ns >= window.start_ns;
+        let inside = shown.iter().filter(|one| one.is_shown).find(is_inside);
+        let Some(Shown { at_ns: at, .. }) = inside else {
+            continue;
+        };
         if first.is_none_or(|(before, _)| *at < before) {
             first = Some((*at, name));
         }
         // Gone at the sample behind the last that showed it.
-        let last = shown.iter().rposition(|(_, is_shown)| *is_shown);
-        let gone = last.and_then(|last| shown.get(last + 1)).map(|(at, _)| *at);
+        let last = shown.iter().rposition(|one| one.is_shown);
+        let gone = last.and_then(|last| shown.get(last + 1));
+        let gone = gone.map(|one| one.at_ns);
         gone_at_ns = gone_at_ns.zip(gone).map(|(a, b)| a.max(b));
     }
     Signs {
@@ -162,28 +164,36 @@ fn good(samples: &SamplesRow) -> impl Iterator<Item = (i64, i64)> + '_ {
         .map(|((at, value), _)| (*at, *value))
 }
 
-/// Good samples, each with whether it shows that the board is held back. What is kept since boot counts from
-/// the first sample of the window on.
-fn shown(kind: Kind, samples: &SamplesRow, from_ns: i64) -> Vec<(i64, bool)> {
+/// A good sample, and whether it shows that the board is held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shown {
+    /// Of what shows by a step, the sample before: it was at some moment between the two.
+    from_ns: i64,
+    at_ns: i64,
+    is_shown: bool,
+}
+
+fn shown(kind: Kind, samples: &SamplesRow) -> Vec<Shown> {
     let mut before: Option<(i64, i64)> = None;
     let mut begin: Option<i64> = None;
     good(samples)
-        .map(|(at, value)| {
+        .map(|(at_ns, value)| {
             let begin = *begin.get_or_insert(value);
-            let since = before.filter(|(at, _)| *at >= from_ns);
-            let is_shown = match kind {
-                Kind::State => value > 0,
-                Kind::Counter => before.is_some_and(|(_, before)| value > before),
-                Kind::Limit => value < begin,
-                Kind::Bits(mask) => value & mask != 0,
-                Kind::BitsSinceBoot(mask) => {
-                    let new = since.map_or(0, |(_, before)| (value & !before) >> 16);
-                    (value | new) & mask != 0
-                }
-                Kind::AtLeast(limit) => value >= limit,
+            let (since, last) = before.unwrap_or((at_ns, value));
+            let (is_level, is_step) = match kind {
+                Kind::State => (value > 0, false),
+                Kind::Counter => (false, value > last),
+                Kind::Limit => (value < begin, false),
+                Kind::Bits(mask) => (value & mask != 0, false),
+                Kind::BitsSinceBoot(mask) => (value & mask != 0, (value & !last) >> 16 & mask != 0),
+                Kind::AtLeast(limit) => (value >= limit, false),
             };
-            before = Some((at, value));
-            (at, is_shown)
+            before = Some((at_ns, value));
+            Shown {
+                from_ns: if is_step { since } else { at_ns },
+                at_ns,
+                is_shown: is_level || is_step,
+            }
         })
         .collect()
 }
@@ -197,10 +207,8 @@ mod tests {
 
     fn all(kind: Kind, values: &[i64]) -> Vec<bool> {
         let cells = values.iter().zip(0..).map(|(value, at)| (at, *value));
-        shown(kind, &samples(cells), 0)
-            .iter()
-            .map(|(_, is)| *is)
-            .collect()
+        let shown = shown(kind, &samples(cells));
+        shown.iter().map(|one| one.is_shown).collect()
     }
 
     #[test]
@@ -217,9 +225,27 @@ mod tests {
         let flags = Kind::BitsSinceBoot(0xf);
         let values = [0x50000, 0x50004, 0x50000, 0x70000, 0x70000];
         assert_eq!(all(flags, &values), [false, true, false, true, false]);
-        let cells = [(-1, 0), (0, 0x10000)];
-        let before_the_window = shown(flags, &samples(cells), 0);
-        assert_eq!(before_the_window, [(-1, false), (0, false)]);
+    }
+
+    #[test]
+    fn a_step_is_of_the_time_between_its_two_samples() {
+        let window = Span {
+            start_ns: 100,
+            end_ns: 300,
+        };
+        let is_seen = |name: &str, cells: &[(i64, i64)]| {
+            let samples = samples(cells.iter().copied());
+            let board = [(channel(name, "", KindRow::Counter), samples)];
+            of(&board, window).first.is_some()
+        };
+        for (name, step) in [("cpu.0.throttles", 1), ("power.firmware_flags", 0x40000)] {
+            // Once, at some moment around the window.
+            assert!(is_seen(name, &[(0, 0), (1000, step)]), "{name}");
+            assert!(is_seen(name, &[(0, 0), (200, 0), (1000, step)]), "{name}");
+            // Before it, and behind it.
+            assert!(!is_seen(name, &[(0, 0), (50, step), (400, step)]), "{name}");
+            assert!(!is_seen(name, &[(0, 0), (350, 0), (400, step)]), "{name}");
+        }
     }
 
     #[test]

@@ -422,7 +422,9 @@ pub(crate) fn watched(
     let last = name.rsplit('.').next().unwrap_or(name);
     let kind = match last {
         "busy" | "steal" | "cpu" | "run_delay" | "swapped_out" | "swapped_in" | "throttles"
-        | "energy" | "3" | "read_bytes" | "write_bytes" => ChannelKind::Counter,
+        | "package_throttles" | "energy" | "3" | "read_bytes" | "write_bytes" => {
+            ChannelKind::Counter
+        }
         "state" => ChannelKind::State,
         _ => ChannelKind::Gauge,
     };

@@ -206,7 +206,8 @@ fn limit(repeat: &RepeatView) -> Option<f64> {
     mean::arithmetic(&limits)
 }
 
-/// Memory of GPUs: the worker's where the driver tells that, else everybody's.
+/// Memory of GPUs: the worker's where the driver tells that, else everybody's. A worker that has none on any device
+/// with a DRM driver may have it on a card that only the vendor's library tells of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuMemory {
     pub mean_bytes: f64,
@@ -220,23 +221,25 @@ impl GpuMemory {
     fn of(repeats: &[&RepeatView]) -> Option<Self> {
         const OF_WORKER: &str = "worker.drm.memory";
         let mean_of = |name: &str| over(repeats, |repeat| Some(figures(repeat, name)?.mean));
-        if let Some(mean_bytes) = mean_of(OF_WORKER) {
-            return Some(Self {
-                mean_bytes,
-                by: OF_WORKER.into(),
-                is_workers: true,
-            });
+        let of_worker = mean_of(OF_WORKER).map(|mean_bytes| Self {
+            mean_bytes,
+            by: OF_WORKER.into(),
+            is_workers: true,
+        });
+        if of_worker.as_ref().is_some_and(|own| own.mean_bytes > 0.0) {
+            return of_worker;
         }
         let last = repeats.last()?.telemetry.iter();
         let names = last.map(|digest| digest.channel.name.as_str());
         let names = names.filter(|n| n.starts_with("nvml.") && n.ends_with(".memory_used"));
         let known: Vec<(&str, f64)> = names.filter_map(|n| Some((n, mean_of(n)?))).collect();
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        (!known.is_empty()).then(|| Self {
+        let of_all = (!known.is_empty()).then(|| Self {
             mean_bytes: known.iter().map(|(_, bytes)| bytes).sum(),
             by: names.join(" and "),
             is_workers: false,
-        })
+        });
+        of_all.or(of_worker)
     }
 
     /// The channels, and whose memory they tell.
@@ -326,6 +329,12 @@ mod tests {
         let of_worker = with(&both, &[]).gpu_memory.unwrap();
         assert_eq!(of_worker.mean_bytes, (1_u64 << 20) as f64);
         assert!(of_worker.is_workers, "{of_worker:?}");
+        // A worker on a card without a DRM account has nothing on the one that has.
+        let beside = [("worker.drm.memory", 0), nvml[0]];
+        let told = with(&beside, &[]).gpu_memory.unwrap();
+        assert_eq!(told.by, "nvml.0.memory_used");
+        let none = with(&beside[..1], &[]).gpu_memory.unwrap();
+        assert_eq!((none.mean_bytes, none.is_workers), (0.0, true));
         assert_eq!(with(&CLUSTERS, &[]).gpu_memory, None);
     }
 }

@@ -85,9 +85,9 @@ mod tests {
         let read = watched(0, "ddr.mc.read_bytes", "bytes", &grows(6_000_000));
         let clock = watched(
             1,
-            "devfreq.dmc.freq",
+            "emc.freq",
             "hz",
-            &[(0, Some(1_056_000_000)), (2000, Some(1_056_000_000))],
+            &[(0, Some(1_600_000_000)), (2000, Some(1_600_000_000))],
         );
         let write = watched(2, "ddr.other.read_bytes", "bytes", &grows(4_000_000));
         for record in read.into_iter().chain(clock).chain(write) {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_data_sheet_clock_and_calibration() {
-        let mut view = view("rockchip,rk3588");
+        let mut view = view("Jetson Orin NX");
         view.memory_ceiling = Some(MemoryCeiling {
             bytes_per_second: 25_000_000_000,
             by: "mem_read on CPUs 0-7".into(),
@@ -120,10 +120,24 @@ mod tests {
         };
         near(ddr.bytes_per_second, 10e9);
         near(ddr.bytes_per_trial, 0.2e9);
-        // 4 224 MT/s of 8 bytes; at half the clock half of it; and of 25 GB/s.
-        near(ddr.share_of_peak(), 10.0 / 33.792);
-        near(ddr.share_of_clock_peak(), 10.0 / 16.896);
+        // 6 400 MT/s of 16 bytes; at half the clock half of it; and of 25 GB/s.
+        near(ddr.share_of_peak(), 10.0 / 102.4);
+        near(ddr.share_of_clock_peak(), 10.0 / 51.2);
         near(ddr.share_of_ceiling(), 0.4);
+    }
+
+    #[test]
+    fn a_chip_whose_boards_differ_has_no_share_of_a_peak() {
+        for chip in [
+            "rockchip,rk3588",
+            "rockchip,rk3588s",
+            "fsl,imx8mp",
+            "fsl,imx93",
+        ] {
+            let ddr = summarise(&view(chip)).board.ddr;
+            assert!(ddr.bytes_per_second.is_some());
+            assert_eq!(ddr.share_of_peak(), None, "{chip}");
+        }
     }
 
     #[test]

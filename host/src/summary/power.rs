@@ -1,9 +1,7 @@
 //! Power and energy: of the whole window, and above what the board takes when it is idle.
 
-use super::board::{find, over, rate};
 use super::rails::Rails;
 use crate::stats::interval::half_width;
-use crate::stats::mean;
 use crate::store::rows::FidelityRow;
 use crate::view::RepeatView;
 
@@ -35,61 +33,93 @@ pub struct AboveIdle {
 }
 
 impl Power {
+    /// All windows are one: energy is summed over them, and divided by their seconds or by their trials. So a
+    /// longer window counts for more, and what is told of power, energy and energy above idle belongs together.
     pub fn of(repeats: &[&RepeatView]) -> Option<Self> {
         let rails = Rails::of(&repeats.last()?.telemetry)?;
         // A repeat where one of them is not known has no power: a part must not pass for all of it.
         let known = repeats.iter().copied();
-        let known: Vec<&RepeatView> = known.filter(|r| rails.watts(r).is_some()).collect();
+        let known = known.filter_map(|repeat| Some((repeat, Each::of(repeat, &rails)?)));
+        let (known, each): (Vec<&RepeatView>, Vec<Each>) = known.unzip();
         let last = known.last()?;
-        let watts = rails.channels.iter().map(|name| mean_watts(&known, name));
-        let watts = watts.sum::<Option<f64>>()?;
-        let seconds: f64 = known.iter().filter_map(|repeat| seconds(repeat)).sum();
-        let trials: usize = known.iter().map(|r| r.trials.measured.len()).sum();
-        let each: Vec<Each> = known
-            .iter()
-            .filter_map(|repeat| Each::of(repeat, &rails))
-            .collect();
-        let idle: Vec<f64> = each.iter().map(|each| each.idle_watts).collect();
+        let all: Vec<Window> = each.iter().map(|each| each.window).collect();
+        let all = Window::sum(&all);
+        let beside_idle: Vec<Above> = each.iter().filter_map(|each| each.above).collect();
         Some(Self {
             rail: rails.name(),
             native_period_ns: rails.native_period_ns(last),
             fidelity: rails.fidelity(last)?,
-            mean_watts: watts,
-            joules_per_trial: (trials > 0).then(|| watts * seconds / trials as f64),
-            idle_watts: mean::arithmetic(&idle),
-            above_idle: above_idle(&each),
+            mean_watts: all.joules / all.seconds,
+            joules_per_trial: all.joules_per_trial(),
+            idle_watts: idle_watts(&beside_idle),
+            above_idle: above_idle(&beside_idle),
         })
     }
 }
 
-/// Mean power by one channel over all windows.
-fn mean_watts(repeats: &[&RepeatView], name: &str) -> Option<f64> {
-    let digest = find(repeats.last()?, name)?;
-    let microwatts = match digest.is_counter() {
-        true => rate(repeats, name),
-        false => over(repeats, |repeat| Some(find(repeat, name)?.figures?.mean)),
-    };
-    microwatts.map(|microwatts| microwatts / 1e6)
+/// Energy of a window, or of several.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    joules: f64,
+    seconds: f64,
+    trials: f64,
+}
+
+impl Window {
+    fn sum(all: &[Self]) -> Self {
+        let none = Self {
+            joules: 0.0,
+            seconds: 0.0,
+            trials: 0.0,
+        };
+        all.iter().fold(none, |sum, one| Self {
+            joules: sum.joules + one.joules,
+            seconds: sum.seconds + one.seconds,
+            trials: sum.trials + one.trials,
+        })
+    }
+
+    fn joules_per_trial(self) -> Option<f64> {
+        (self.trials > 0.0).then(|| self.joules / self.trials)
+    }
 }
 
 /// One repeat.
 struct Each {
+    window: Window,
+    /// Where the idle board was watched before it.
+    above: Option<Above>,
+}
+
+/// A window, with its energy above that of the idle board.
+#[derive(Debug, Clone, Copy)]
+struct Above {
+    window: Window,
     idle_watts: f64,
-    joules_per_trial: f64,
+    /// Half the width of the interval of its energy for each trial, by parts of window and idle time.
     uncertainty_joules: Option<f64>,
 }
 
 impl Each {
     fn of(repeat: &RepeatView, rails: &Rails) -> Option<Self> {
-        let idle_watts = rails.idle_watts(repeat)?;
         let watts = rails.watts(repeat)?;
-        let trials = Some(repeat.trials.measured.len()).filter(|n| *n > 0)? as f64;
-        let per_trial = seconds(repeat)? / trials;
-        let uncertainty = uncertainty(repeat, rails);
-        Some(Self {
+        let seconds = repeat.trials.window?.length_ns() as f64 / 1e9;
+        let trials = repeat.trials.measured.len() as f64;
+        let window = |watts: f64| Window {
+            joules: watts * seconds,
+            seconds,
+            trials,
+        };
+        let above = rails.idle_watts(repeat).map(|idle_watts| Above {
+            window: window(watts - idle_watts),
             idle_watts,
-            joules_per_trial: (watts - idle_watts) * per_trial,
-            uncertainty_joules: uncertainty.map(|watts| watts * per_trial),
+            uncertainty_joules: uncertainty(repeat, rails)
+                .filter(|_| trials > 0.0)
+                .map(|watts| watts * seconds / trials),
+        });
+        (seconds > 0.0).then_some(Self {
+            window: window(watts),
+            above,
         })
     }
 }
@@ -101,24 +131,43 @@ fn uncertainty(repeat: &RepeatView, rails: &Rails) -> Option<f64> {
     Some(window.hypot(idle) / 1e6)
 }
 
-fn seconds(repeat: &RepeatView) -> Option<f64> {
-    Some(repeat.trials.window?.length_ns() as f64 / 1e9)
+/// The idle board's power, for as long as each window took.
+fn idle_watts(each: &[Above]) -> Option<f64> {
+    let joules = each.iter().map(|one| one.idle_watts * one.window.seconds);
+    let (joules, seconds) = joules
+        .zip(each.iter().map(|one| one.window.seconds))
+        .fold((0.0, 0.0), |(a, b), (joules, seconds)| {
+            (a + joules, b + seconds)
+        });
+    (seconds > 0.0).then(|| joules / seconds)
 }
 
-fn above_idle(each: &[Each]) -> Option<AboveIdle> {
-    let joules: Vec<f64> = each.iter().map(|each| each.joules_per_trial).collect();
+fn above_idle(each: &[Above]) -> Option<AboveIdle> {
+    let windows: Vec<Window> = each.iter().map(|one| one.window).collect();
+    let joules_per_trial = Window::sum(&windows).joules_per_trial()?;
     let uncertainty_joules = match each {
         [only] => only.uncertainty_joules,
-        _ => half_width(&joules, LEVEL),
+        _ => half_width_of_ratio(&windows, joules_per_trial),
     };
     Some(AboveIdle {
-        joules_per_trial: mean::arithmetic(&joules)?,
+        joules_per_trial,
         uncertainty_joules,
     })
 }
 
+/// Half the width of the interval of a ratio of two sums over repeats, by what each repeat is off it (Cochran,
+/// Sampling Techniques, 3rd ed., 6.4). Where all have as many trials it is that of their mean.
+fn half_width_of_ratio(windows: &[Window], joules_per_trial: f64) -> Option<f64> {
+    let trials = Window::sum(windows).trials / windows.len() as f64;
+    let off = windows
+        .iter()
+        .map(|one| (one.joules - joules_per_trial * one.trials) / trials);
+    half_width(&off.collect::<Vec<_>>(), LEVEL)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::{Above, Window, above_idle, idle_watts};
     use crate::fields;
     use crate::store::sample::{MS, repeat, watched};
     use crate::summary::summarise;
@@ -179,6 +228,36 @@ mod tests {
         let cells: Vec<(i64, Option<i64>)> = idle.chain(window).collect();
         let found = field("energy_above_idle_uncertainty_j", &cells, true).unwrap();
         assert!((found / 1.78748e-3 - 1.0).abs() < 1e-4, "{found}");
+    }
+
+    #[test]
+    fn windows_of_different_length_count_by_their_length() {
+        // 10 s at 3 W above an idle of 2 W with 300 trials, and 2 s at 6 W above one of 1 W with 20: 42 J of 320
+        // trials, and an idle board of 22 J in 12 s.
+        let one = |watts: f64, idle_watts: f64, seconds: f64, trials: f64| Above {
+            window: Window {
+                joules: watts * seconds,
+                seconds,
+                trials,
+            },
+            idle_watts,
+            uncertainty_joules: None,
+        };
+        let each = [one(3.0, 2.0, 10.0, 300.0), one(6.0, 1.0, 2.0, 20.0)];
+        let near = |found: f64, expected: f64| {
+            assert!((found / expected - 1.0).abs() < 1e-9, "{found}");
+        };
+        let above = above_idle(&each).unwrap();
+        near(above.joules_per_trial, 0.13125);
+        near(idle_watts(&each).unwrap(), 22.0 / 12.0);
+        // 30 - 39.375 and 12 - 2.625 J off, each of 160 trials: s = 0.05859375 * sqrt(2), and t of one degree of
+        // freedom, 12.7062047, times s / sqrt(2).
+        near(above.uncertainty_joules.unwrap(), 0.744_504_184);
+        // The same watts and trials a second in both: (3 W * 10 s + 3 W * 2 s) / 360.
+        let even = [one(3.0, 2.0, 10.0, 300.0), one(3.0, 2.0, 2.0, 60.0)];
+        near(above_idle(&even).unwrap().joules_per_trial, 0.1);
+        assert!(above_idle(&even).unwrap().uncertainty_joules.unwrap() < 1e-12);
+        assert_eq!((above_idle(&[]), idle_watts(&[])), (None, None));
     }
 
     #[test]

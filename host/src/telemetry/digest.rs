@@ -23,6 +23,9 @@ pub struct Digest {
     /// Good samples of the whole repeat, and whether they were ever different.
     pub all_good: u64,
     pub ever_changed: bool,
+    /// The last good value at or before the begin of the span, and the first at or after its end.
+    pub before: Option<i64>,
+    pub after: Option<i64>,
     /// The oldest and the newest good value of the whole repeat.
     pub earliest: Option<i64>,
     pub latest: Option<i64>,
@@ -68,6 +71,17 @@ impl Digest {
         self.channel.name.contains(|c: char| c.is_ascii_uppercase())
     }
 
+    /// How much a counter of events grew between the samples around the span, each of which may lie a period
+    /// outside of it: events are whole, and a share of one that is told by interpolation is none. None where it
+    /// is not known; what was seen to grow has grown, also where one of those samples lacks.
+    pub fn stepped(&self) -> Option<i64> {
+        let first = self.before.or(self.figures.map(|figures| figures.first))?;
+        let last = self.after.or(self.figures.map(|figures| figures.last))?;
+        let by = last.saturating_sub(first);
+        let is_whole = self.before.is_some() && self.after.is_some();
+        (!self.fell && (is_whole || by > 0)).then_some(by)
+    }
+
     /// Growth of a counter in a second.
     pub fn per_second(&self) -> Option<f64> {
         self.growth.map(Growth::per_second)
@@ -95,6 +109,8 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         fell: false,
         all_good: 0,
         ever_changed: false,
+        before: None,
+        after: None,
         earliest: None,
         latest: None,
         parts: Vec::new(),
@@ -132,6 +148,12 @@ pub fn digest(channel: &ChannelRow, samples: &SamplesRow, span: Option<Span>) ->
         out.ever_changed |= before.is_some_and(|before| before != value);
         out.fell |= is_counter && before.is_some_and(|before| value < before);
         before = Some(value);
+        if at <= span.start_ns {
+            out.before = before;
+        }
+        if at >= span.end_ns {
+            out.after = out.after.or(before);
+        }
         out.earliest = out.earliest.or(before);
         out.latest = before;
         if is_counter {
@@ -342,6 +364,32 @@ pub(crate) mod tests {
             cut.growth, None,
             "nothing is known of its value at the begin"
         );
+    }
+
+    #[test]
+    fn a_counter_of_events_steps_by_whole_ones() {
+        let counter = channel("cpu.0.throttles", "count", KindRow::Counter);
+        let stepped = |cells: &[(i64, i64)]| {
+            let cells: Vec<(i64, Option<i64>)> =
+                cells.iter().map(|(at, v)| (*at, Some(*v))).collect();
+            digest(&counter, &samples(&cells), SPAN).stepped()
+        };
+        // The span from 100 to 300 is a fifth of the gap, and one event lies somewhere in it.
+        assert_eq!(stepped(&[(0, 4), (1000, 5)]), Some(1));
+        assert_eq!(stepped(&[(0, 4), (1000, 4)]), Some(0));
+        assert_eq!(stepped(&[(0, 3), (100, 4), (300, 4), (400, 9)]), Some(0));
+        // Nobody looked behind its end, or before its begin.
+        assert_eq!(stepped(&[(0, 4)]), None);
+        assert_eq!(stepped(&[(0, 4), (200, 4)]), None);
+        assert_eq!(stepped(&[(0, 4), (200, 6)]), Some(2));
+        assert_eq!(stepped(&[(150, 4), (200, 4), (400, 4)]), None);
+        assert_eq!(stepped(&[(150, 4), (250, 5)]), Some(1));
+        assert_eq!(
+            stepped(&[(0, 4), (200, 3), (400, 5)]),
+            None,
+            "it was set back"
+        );
+        assert_eq!(stepped(&[]), None);
     }
 
     #[test]

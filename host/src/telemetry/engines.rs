@@ -95,6 +95,11 @@ impl Used {
         Self::of(&case.backend, provider.map(String::as_str))
     }
 
+    /// Whether any accelerator is among them.
+    pub fn has_any(self) -> bool {
+        self.gpu || self.npu
+    }
+
     pub fn has(self, engine: Engine) -> bool {
         match engine {
             Engine::Memory => true,

@@ -14,6 +14,7 @@ use crate::cmd::run::execute::{self, Begin};
 use crate::cmd::run::prepare::Prepared;
 use crate::cmd::sweep::prepare::Prepared as Swept;
 use crate::contention::achieved::Achieved;
+use crate::contention::clocks;
 use crate::contention::validity::{Mark, marks};
 use crate::drive::{DriveEnd, LeaseWish};
 use crate::exit::{CommandError, Exit};
@@ -179,10 +180,13 @@ fn read(source: &Source, of: &Calibrated) -> Result<Calibration, CommandError> {
     let cases = source.cases()?;
     let entry = cases.iter().find(|entry| entry.case.condition == condition);
     let view = entry.map(|entry| source.view(entry.key)).transpose()?;
-    let (mut rates, mut against) = (Vec::new(), Vec::new());
+    let (mut rates, mut against, mut moved) = (Vec::new(), Vec::new(), 0.0_f64);
     for repeat in view.iter().flat_map(|view| view.counting()) {
         match rate(repeat) {
-            Ok(rate) => rates.push(rate),
+            Ok(rate) => {
+                rates.push(rate);
+                moved = moved.max(clocks::most_of_load(repeat));
+            }
             Err(why) => against.push(format!("repeat {}: {why}", repeat.row.key.repeat)),
         }
     }
@@ -198,7 +202,7 @@ fn read(source: &Source, of: &Calibrated) -> Result<Calibration, CommandError> {
         Some((median, spread)) => Ok(Calibration {
             of: of.clone(),
             per_second: median as u64,
-            spread,
+            spread: spread.max(moved),
             repeats: rates.len() as u32,
             run: run.id.0,
             made_unix_ns: clock::unix_ns(),
@@ -212,7 +216,8 @@ fn read(source: &Source, of: &Calibrated) -> Result<Calibration, CommandError> {
 fn rate(repeat: &RepeatView) -> Result<f64, String> {
     let row = repeat.row.stress.first();
     let achieved = Achieved::of(row.ok_or("the stressor left no record")?);
-    // A clock that moved makes it less sure, which its spread shows: a board whose clocks are free has no other.
+    // A clock that moved makes it less sure by as much, which its spread says: a board whose clocks are free has
+    // no other.
     let is_borne = |code: &str| match code {
         "load_starved" => !achieved.is_by_wall(),
         other => other.starts_with("clock_"),
@@ -358,7 +363,7 @@ mod tests {
             judged(records)
         };
         assert_eq!(moves(1_800_000_000), Ok(4_000.0));
-        assert_eq!(moves(1_700_000_000), Ok(4_000.0), "its spread shows it");
+        assert_eq!(moves(1_700_000_000), Ok(4_000.0), "it is only less sure");
     }
 
     #[test]
