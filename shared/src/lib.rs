@@ -18,6 +18,7 @@ pub mod folders;
 pub mod ids;
 pub mod link;
 pub mod load;
+pub mod methods;
 pub mod near;
 pub mod order;
 pub mod repeat;
