@@ -21,6 +21,7 @@ pub mod load;
 pub mod methods;
 pub mod near;
 pub mod order;
+pub mod printable;
 pub mod repeat;
 pub mod telemetry;
 pub mod units;

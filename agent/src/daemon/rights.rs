@@ -66,3 +66,6 @@ pub(super) fn may(role: Role, needed: Role) -> Result<(), Failure> {
     let detail = format!("this needs the role {needed}, and this host has {role} on the board");
     Err(Failure::new(FailureCode::NotPermitted, detail).hint(PAIR_AGAIN))
 }
+
+#[cfg(test)]
+mod tests;
