@@ -369,6 +369,37 @@ fn what_a_board_does_not_have_is_a_row() {
     assert_eq!(reasons, expected);
 }
 
+/// Whatever a host asks for: what a tool could do without a bound is not started.
+#[test]
+fn a_tool_does_only_what_is_known_to_be_bounded() {
+    let ordered = |repeat: u32, name: &str, method: &str| {
+        let mut wanted = stressor(name, Effort::Full);
+        wanted.method = Some(method.into());
+        loaded(repeat, vec![wanted])
+    };
+    let mut twice = stressor("spin", Effort::Full);
+    twice.cpus = vec![cpu(), cpu()];
+    let segments = run(vec![
+        ordered(0, "stress-ng", "hdd"),
+        ordered(1, "stress-ng", "bigheap"),
+        ordered(2, "stress-ng", "class"),
+        ordered(3, "stress-ng", "stream=4"),
+        ordered(4, "stressapptest", "f"),
+        loaded(5, vec![twice]),
+    ]);
+    let failures = segments.iter().map(|segment| segment.failure().1);
+    let failures: Vec<(FailureCode, &str)> = failures
+        .map(|why| (why.code, why.detail.as_str()))
+        .collect();
+    for (code, detail) in &failures[..4] {
+        assert_eq!(*code, FailureCode::LoadRefused);
+        assert!(detail.contains("there are stream, vm, memrate"), "{detail}");
+    }
+    let one_way = "stressapptest has one way only";
+    assert_eq!(failures[4], (FailureCode::LoadRefused, one_way));
+    assert_eq!(failures[5].0, FailureCode::Protocol);
+}
+
 /// Stressors that this daemon has started.
 fn stressors(daemon: u32) -> Vec<Pid> {
     let processes = fs::read_dir("/proc").unwrap().flatten();

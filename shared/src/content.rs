@@ -1,5 +1,7 @@
 //! Contents that travel: a file, or a model with the files it refers to, each by its SHA-256.
 
+use std::path::{Component, Path};
+
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
@@ -102,10 +104,35 @@ pub fn is_inside(name: &str) -> bool {
     name.len() <= 1024 && parts.len() <= 8 && parts.iter().all(is_plain)
 }
 
+/// Whether a model may have data in the file of that name: it must be below the model's folder.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_location(location: &str) -> Result<(), &'static str> {
+    if location.is_empty() {
+        return Err("is empty");
+    }
+    if location.chars().any(|c| c.is_control() || c == '\\') {
+        return Err("has a control character or a backslash");
+    }
+    let mut has_name = false;
+    for component in Path::new(location).components() {
+        match component {
+            Component::Normal(_) => has_name = true,
+            Component::CurDir => {}
+            Component::ParentDir => return Err("leaves the folder of the model"),
+            Component::RootDir | Component::Prefix(_) => return Err("is an absolute path"),
+        }
+    }
+    if has_name {
+        Ok(())
+    } else {
+        Err("names no file")
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::{Component, Path};
-
     use proptest::prelude::*;
 
     use super::*;

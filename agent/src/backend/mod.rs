@@ -66,6 +66,11 @@ pub trait Backend: Sync {
         None
     }
 
+    /// Whether an option can make a runtime open or write no file and no library: only such a one may come from
+    /// a host that does not administer the board. What is not known is none, unless [`Runtime::load`]
+    /// refuses it.
+    fn names_no_file(&self, key: &str, value: &str) -> bool;
+
     /// Places where its library may be, in the order of preference, with the reason for each.
     fn candidates(&self, _extra: &[PathBuf]) -> Vec<Candidate> {
         Vec::new()

@@ -30,6 +30,10 @@ impl Backend for Null {
         true
     }
 
+    fn names_no_file(&self, _key: &str, _value: &str) -> bool {
+        true
+    }
+
     fn formats(&self) -> &'static [&'static str] {
         &[]
     }

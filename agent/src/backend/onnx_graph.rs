@@ -4,6 +4,8 @@
 //! runtime is asked. This walks the file's protobuf fields and skips everything else by its length:
 //! a model of gigabytes costs a few reads. Field numbers are those of `onnx.proto` (ONNX 1.23).
 
+mod files;
+
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -127,6 +129,8 @@ pub enum GraphError {
     NotOnnx(&'static str),
     #[error("truncated: the file ends after {have} bytes, a field at {at} needs {need} more")]
     Truncated { at: u64, need: u64, have: u64 },
+    #[error("it has data in `{}`, which is no file in its folder", .0.escape_debug())]
+    Outside(String),
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }
@@ -147,12 +151,15 @@ pub fn read(path: &Path) -> Result<GraphFacts, Failure> {
         match e {
             GraphError::NotOnnx(_) => failure.hint("give an .onnx file"),
             GraphError::Truncated { .. } => failure.hint("copy or download the model again"),
+            GraphError::Outside(_) => {
+                failure.hint("put its weight files beside it, and export it with their plain names")
+            }
             GraphError::Io(_) => failure,
         }
     })
 }
 
-/// Reads the graph facts of anything seekable.
+/// Reads the graph facts of anything seekable, and sees that all of the model lies in its own folder.
 pub fn read_from(source: impl Read + Seek) -> Result<GraphFacts, GraphError> {
     let mut walk = Walk::new(source)?;
     let mut facts = GraphFacts::default();
@@ -178,6 +185,7 @@ pub fn read_from(source: impl Read + Seek) -> Result<GraphFacts, GraphError> {
         return Err(GraphError::NotOnnx("it holds no graph"));
     }
     facts.inputs.retain(|i| !initialized.contains(&i.name));
+    files::check(&mut walk.again()?)?;
     Ok(facts)
 }
 
@@ -355,12 +363,22 @@ impl<S: Read + Seek> Walk<S> {
         })
     }
 
+    /// The same from its beginning.
+    fn again(mut self) -> Result<Self, GraphError> {
+        self.source.rewind()?;
+        self.at = 0;
+        Ok(self)
+    }
+
     /// The next field (number, content) of the message that ends at `end`; none there.
     fn field(&mut self, end: u64) -> Result<Option<(u64, Wire)>, GraphError> {
         if self.at >= end {
             return Ok(None);
         }
         let tag = self.varint(end)?;
+        if tag > u64::from(u32::MAX) {
+            return Err(GraphError::NotOnnx("a field has too large a number"));
+        }
         let wire = match tag & 7 {
             0 => Wire::Varint(self.varint(end)?),
             1 => Wire::Fixed(8),

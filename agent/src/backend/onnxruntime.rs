@@ -1,6 +1,7 @@
 //! `onnxruntime`: ONNX Runtime by its library. See `docs/backends/onnxruntime.md`.
 
 mod failure;
+mod keys;
 mod runner;
 mod search;
 mod settings;
@@ -38,6 +39,10 @@ impl Backend for OnnxRuntimeBackend {
 
     fn formats(&self) -> &'static [&'static str] {
         &["onnx"]
+    }
+
+    fn names_no_file(&self, key: &str, value: &str) -> bool {
+        keys::names_no_file(key, value)
     }
 
     fn candidates(&self, extra: &[PathBuf]) -> Vec<Candidate> {

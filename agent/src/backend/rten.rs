@@ -41,6 +41,10 @@ impl Backend for Rten {
         true
     }
 
+    fn names_no_file(&self, _key: &str, _value: &str) -> bool {
+        true
+    }
+
     fn formats(&self) -> &'static [&'static str] {
         &["onnx"]
     }

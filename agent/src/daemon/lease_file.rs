@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use edgedyno_shared::ids::StoreId;
+use edgedyno_shared::printable;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::request::{LeaseHolder, LeaseState};
 
@@ -40,7 +41,7 @@ impl LeaseFile {
         })
     }
 
-    /// [`Lease::take`], durable. The epoch is the asker's when the answer says so, and the session that
+    /// [`Lease::take`], durable; the name is one line, see [`printable::name`]. The epoch is the asker's when the answer says so, and the session that
     /// asked is counted until [`Self::give`] or [`Self::session_ended`].
     pub fn take(
         &mut self,
@@ -49,8 +50,9 @@ impl LeaseFile {
         steal: bool,
         moment: Moment,
     ) -> io::Result<Taken> {
+        let name = &printable::name(name);
         let mut lease = self.lease.clone();
-        let taken = lease.take(store, &plain(name), steal, moment);
+        let taken = lease.take(store, name, steal, moment);
         match taken {
             Taken::New { .. } => {
                 self.write(&lease)?;
@@ -126,12 +128,6 @@ impl LeaseFile {
         let text = format!("{}\n{}", lease.epoch(), holder.unwrap_or_default());
         disk::write_whole(&self.path, text.as_bytes())
     }
-}
-
-/// One line of at most 64 letters.
-fn plain(name: &str) -> String {
-    let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
-    name.trim().to_owned()
 }
 
 fn parse(text: &str, now: Nanos) -> Option<Lease> {

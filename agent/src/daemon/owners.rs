@@ -2,7 +2,6 @@
 //! that gets what that store ordered. A file with one line for each store, `STORE OWNER`, the owner being a
 //! host's key, or `board` for who came through the socket.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,9 +12,9 @@ use edgedyno_shared::link::role::Role;
 
 use crate::disk;
 
-/// Stores that are remembered. More would be somebody making them up: none is forgotten for it, since that
-/// would give its results away.
-const MOST: usize = 16 * 1024;
+/// Stores of one owner that are remembered. One with something on the board is not forgotten for another:
+/// that would give its results away.
+const MOST: usize = 4 * 1024;
 
 /// Stands for everybody who comes through the agent's own socket.
 const BOARD: &str = "board";
@@ -28,11 +27,22 @@ pub enum Owner {
     Host(PublicKey),
 }
 
-/// All stores and their owners.
+/// Whether a host may use a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admitted {
+    Yes,
+    /// It is another's.
+    Foreign,
+    /// As many stores of this host as are remembered have something on the board.
+    Full,
+}
+
+/// All stores and their owners, the oldest first.
 #[derive(Debug)]
 pub struct Owners {
     path: PathBuf,
-    all: BTreeMap<StoreId, Owner>,
+    most: usize,
+    all: Vec<(StoreId, Owner)>,
 }
 
 impl Owners {
@@ -54,31 +64,60 @@ impl Owners {
             })
         });
         let all = all.collect::<io::Result<_>>()?;
-        Ok(Self { path, all })
+        let most = MOST;
+        Ok(Self { path, most, all })
     }
 
     /// Whether this host may use the store. The first one that asks owns it from now on; who administers the
-    /// board, or comes through its socket, may use every store.
-    pub fn admit(&mut self, store: StoreId, host: Owner, role: Role) -> bool {
+    /// board, or comes through its socket, may use every store. `is_used` says whether a store has results,
+    /// orders or the board itself.
+    pub fn admit(
+        &mut self,
+        store: StoreId,
+        host: Owner,
+        role: Role,
+        is_used: impl Fn(StoreId) -> bool,
+    ) -> Admitted {
         if store == StoreId::NONE {
-            return true;
+            return Admitted::Yes;
         }
-        if let Some(owner) = self.all.get(&store) {
-            return *owner == host || role >= Role::Admin;
+        if let Some((_, owner)) = self.all.iter().find(|(known, _)| *known == store) {
+            return match *owner == host || role >= Role::Admin {
+                true => Admitted::Yes,
+                false => Admitted::Foreign,
+            };
         }
         // Who only looks has nothing to come back for.
         if role < Role::Run {
-            return true;
+            return Admitted::Yes;
         }
-        if self.all.len() >= MOST {
-            return role >= Role::Admin;
+        if !self.make_room(host, is_used) {
+            return match role >= Role::Admin {
+                true => Admitted::Yes,
+                false => Admitted::Full,
+            };
         }
-        self.all.insert(store, host);
+        self.all.push((store, host));
         if let Err(why) = self.write() {
             // It holds for this life of the agent.
             tracing::warn!("whose store {store} is cannot be written down: {why}");
         }
-        true
+        Admitted::Yes
+    }
+
+    /// Forgets the oldest store of this owner that has nothing on the board, where it has as many as may be.
+    /// Those of others stay: nobody pushes them out.
+    fn make_room(&mut self, owner: Owner, is_used: impl Fn(StoreId) -> bool) -> bool {
+        let own = |(_, of): &&(StoreId, Owner)| *of == owner;
+        if self.all.iter().filter(own).count() < self.most {
+            return true;
+        }
+        let is_idle = |(store, of): &(StoreId, Owner)| *of == owner && !is_used(*store);
+        let oldest = self.all.iter().position(is_idle);
+        oldest.is_some_and(|at| {
+            self.all.remove(at);
+            true
+        })
     }
 
     fn write(&self) -> io::Result<()> {
@@ -107,21 +146,25 @@ mod tests {
     const ONE: Owner = Owner::Host(PublicKey([1; 32]));
     const OTHER: Owner = Owner::Host(PublicKey([2; 32]));
 
+    fn may(owners: &mut Owners, store: StoreId, host: Owner, role: Role) -> bool {
+        owners.admit(store, host, role, |_| false) == Admitted::Yes
+    }
+
     #[test]
     fn a_store_is_its_first_hosts_also_after_a_restart() {
         let state = tempfile::tempdir().unwrap();
         let mut owners = Owners::open(state.path()).unwrap();
-        assert!(owners.admit(STORE, ONE, Role::Run));
-        assert!(!owners.admit(STORE, OTHER, Role::Run));
+        assert!(may(&mut owners, STORE, ONE, Role::Run));
+        assert!(!may(&mut owners, STORE, OTHER, Role::Run));
         let mut again = Owners::open(state.path()).unwrap();
-        assert!(!again.admit(STORE, OTHER, Role::Run));
-        assert!(again.admit(STORE, ONE, Role::Run));
+        assert!(!may(&mut again, STORE, OTHER, Role::Run));
+        assert!(may(&mut again, STORE, ONE, Role::Run));
         assert!(
-            again.admit(STORE, OTHER, Role::Admin),
+            may(&mut again, STORE, OTHER, Role::Admin),
             "who administers may"
         );
         assert!(
-            !again.admit(STORE, OTHER, Role::Run),
+            !may(&mut again, STORE, OTHER, Role::Run),
             "and takes nothing over"
         );
     }
@@ -130,17 +173,62 @@ mod tests {
     fn what_came_through_the_socket_is_not_for_hosts_that_only_run() {
         let state = tempfile::tempdir().unwrap();
         let mut owners = Owners::open(state.path()).unwrap();
-        assert!(owners.admit(STORE, Owner::Board, Role::Admin));
-        assert!(!owners.admit(STORE, ONE, Role::Run));
-        assert!(owners.admit(StoreId::NONE, ONE, Role::Observe));
-        assert!(owners.admit(StoreId::NONE, OTHER, Role::Run));
+        assert!(may(&mut owners, STORE, Owner::Board, Role::Admin));
+        assert!(!may(&mut owners, STORE, ONE, Role::Run));
+        assert!(may(&mut owners, StoreId::NONE, ONE, Role::Observe));
+        assert!(may(&mut owners, StoreId::NONE, OTHER, Role::Run));
         let free = StoreId([8; 16]);
-        assert!(owners.admit(free, ONE, Role::Observe));
+        assert!(may(&mut owners, free, ONE, Role::Observe));
         assert!(
-            owners.admit(free, OTHER, Role::Run),
+            may(&mut owners, free, OTHER, Role::Run),
             "who looks takes nothing"
         );
-        assert!(!owners.admit(free, ONE, Role::Observe));
+        assert!(!may(&mut owners, free, ONE, Role::Observe));
+    }
+
+    fn store(number: u8) -> StoreId {
+        StoreId([number; 16])
+    }
+
+    #[test]
+    fn the_oldest_of_a_hosts_own_stores_that_has_nothing_on_the_board_is_forgotten() {
+        let state = tempfile::tempdir().unwrap();
+        let mut owners = Owners::open(state.path()).unwrap();
+        owners.most = 3;
+        let is_used = |used: StoreId| used == store(1);
+        let mut admit = |number, host| owners.admit(store(number), host, Role::Run, is_used);
+        assert_eq!(admit(100, OTHER), Admitted::Yes);
+        // A fresh store for each job, for ever.
+        for number in 1..=50 {
+            assert_eq!(admit(number, ONE), Admitted::Yes, "{number}");
+        }
+        // What waits for the first is not given away, nor are stores of others.
+        assert_eq!(admit(1, OTHER), Admitted::Foreign);
+        assert_eq!(admit(100, ONE), Admitted::Foreign);
+        assert_eq!(admit(2, OTHER), Admitted::Yes, "it was forgotten");
+        let text = fs::read_to_string(state.path().join("store_owners")).unwrap();
+        let left: Vec<&str> = text.lines().map(|line| &line[..2]).collect();
+        assert_eq!(left, ["64", "01", "31", "32", "02"], "{text}");
+        let again = Owners::open(state.path()).unwrap();
+        assert_eq!(again.all.len(), 5);
+    }
+
+    #[test]
+    fn a_host_whose_stores_all_have_something_here_is_told_so() {
+        let state = tempfile::tempdir().unwrap();
+        let mut owners = Owners::open(state.path()).unwrap();
+        owners.most = 2;
+        let mut admit = |number, role| owners.admit(store(number), ONE, role, |_| true);
+        assert_eq!(admit(1, Role::Run), Admitted::Yes);
+        assert_eq!(admit(2, Role::Run), Admitted::Yes);
+        assert_eq!(admit(3, Role::Run), Admitted::Full);
+        assert_eq!(
+            admit(3, Role::Observe),
+            Admitted::Yes,
+            "looking takes no place"
+        );
+        assert_eq!(admit(3, Role::Admin), Admitted::Yes);
+        assert!(may(&mut owners, store(3), OTHER, Role::Run));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use edgedyno_shared::case::{Condition, InputSource, Scenario};
+use edgedyno_shared::case::{Condition, InputSource, RuntimeRef, Scenario};
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{ColdStart, OutputWish, Pass, RepeatOrder};
@@ -65,9 +65,11 @@ pub fn job(daemon: &Daemon, order: &RepeatOrder, cpus: Vec<u16>) -> Result<Job, 
         [] => Vec::new(),
         _ => contents.find_all(&case.model.sha256)?,
     };
+    // Never what a host sent: a library is code that runs on the board, and only who administers it, or the
+    // board itself, says where one lies.
     let library = case.runtime.as_ref().map(|runtime| {
         let found = daemon.runtimes.borrow().path(&runtime.sha256);
-        found.map_or_else(|| contents.find(&runtime.sha256), Ok)
+        found.ok_or_else(|| no_runtime(runtime))
     });
     let files = files_of(order)
         .into_iter()
@@ -142,6 +144,13 @@ fn refuse_unbuilt(order: &RepeatOrder) -> Result<(), Failure> {
         Some((_, what)) => Err(unsupported(what)),
         None => Ok(()),
     }
+}
+
+fn no_runtime(runtime: &RuntimeRef) -> Failure {
+    let RuntimeRef { version, sha256 } = runtime;
+    let detail = format!("this board has no library {version} of the hash {sha256}");
+    Failure::new(FailureCode::NotFound, detail)
+        .hint("`edgedyno runtime list --board BOARD` tells those that it has")
 }
 
 fn unsupported(what: impl std::fmt::Display) -> Failure {

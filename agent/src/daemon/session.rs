@@ -9,6 +9,7 @@ use edgedyno_shared::clocks::ClockAnswer;
 use edgedyno_shared::content::ContentOffer;
 use edgedyno_shared::ids::{BuildId, Sha256, StoreId};
 use edgedyno_shared::link::role::Role;
+use edgedyno_shared::printable;
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
@@ -21,7 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::blobs::Piece;
 use super::feed::feed;
 use super::lease::Taken;
-use super::owners::Owner;
+use super::owners::{Admitted, Owner};
 use super::rights::{holds_board, may};
 use super::state::{Daemon, News, SessionCount};
 use super::submit::Orderer;
@@ -64,7 +65,7 @@ where
         out,
         peer,
         store: None,
-        may_use_store: false,
+        admitted: Admitted::Foreign,
         replay: None,
         pinned: Vec::new(),
         epoch: None,
@@ -114,8 +115,8 @@ struct Session {
     peer: Peer,
     /// Set by a hello that was welcome.
     store: Option<StoreId>,
-    /// Whether it is this host's store, and not another's.
-    may_use_store: bool,
+    /// Whether it is this host's store.
+    admitted: Admitted,
     replay: Option<tokio::task::JoinHandle<()>>,
     /// Uploaded contents that stay while this session lasts.
     pinned: Vec<Sha256>,
@@ -233,8 +234,8 @@ impl Session {
             let task = feed(Rc::clone(&self.daemon), host.store, self.out.clone(), news);
             self.send(reply.to_frame()).await?;
             // What was measured is for those who may measure, and whose store it is.
-            self.may_use_store = self.admit(host.store);
-            if self.may_use_store && self.peer.role >= Role::Run {
+            self.admitted = self.admit(host.store);
+            if self.admitted == Admitted::Yes && self.peer.role >= Role::Run {
                 self.replay = Some(tokio::task::spawn_local(task));
                 let clocks = &self.daemon.host_clocks;
                 let ask = self.urgent.clone();
@@ -246,19 +247,27 @@ impl Session {
     }
 
     /// Whether this host may use the store that it comes with.
-    fn admit(&self, store: StoreId) -> bool {
-        let mut owners = self.daemon.owners.borrow_mut();
-        let may = owners.admit(store, self.peer.owner, self.peer.role);
-        if !may {
-            tracing::warn!("a host came with store {store}, which is another's");
+    fn admit(&self, store: StoreId) -> Admitted {
+        let daemon = &self.daemon;
+        let mut owners = daemon.owners.borrow_mut();
+        let Peer { owner, role, .. } = self.peer;
+        let admitted = owners.admit(store, owner, role, |store| daemon.is_used_by(store));
+        match admitted {
+            Admitted::Yes => {}
+            Admitted::Foreign => {
+                tracing::warn!("a host came with store {store}, which is another's");
+            }
+            Admitted::Full => {
+                tracing::warn!("store {store} finds no place among those of its host");
+            }
         }
-        may
+        admitted
     }
 
     async fn answer(&mut self, store: StoreId, request: Request) -> Result<Reply, Failure> {
         self.may(role_for(&request))?;
-        if concerns_store(&request) && !self.may_use_store {
-            return Err(foreign_store());
+        if concerns_store(&request) {
+            may_use_store(self.admitted)?;
         }
         if let Some(epoch) = self.epoch {
             let now = self.daemon.clock.now();
@@ -340,6 +349,8 @@ impl Session {
         if steal {
             self.may(Role::Admin)?;
         }
+        // It reaches other hosts and the log.
+        let name = &printable::name(name);
         let daemon = Rc::clone(&self.daemon);
         let own = self
             .epoch
@@ -538,11 +549,22 @@ fn concerns_store(request: &Request) -> bool {
     )
 }
 
-fn foreign_store() -> Failure {
-    let detail = "this store was first used on the board by another host";
-    Failure::new(FailureCode::NotPermitted, detail).hint(
-        "measure into a store of your own (--store), or pair again with a ticket for the role admin",
-    )
+fn may_use_store(admitted: Admitted) -> Result<(), Failure> {
+    match admitted {
+        Admitted::Yes => Ok(()),
+        Admitted::Foreign => {
+            let detail = "this store was first used on the board by another host";
+            Err(Failure::new(FailureCode::NotPermitted, detail).hint(
+                "measure into a store of your own (--store), or pair again with a ticket for the role admin",
+            ))
+        }
+        Admitted::Full => {
+            let detail = "results or orders of thousands of stores of this host wait on the board, and it remembers no more";
+            Err(Failure::new(FailureCode::StorageFull, detail).hint(
+                "run a command with one of those stores (--store), which fetches what waits for it, or have them dropped (`edgedyno board info BOARD --drop-results`)",
+            ))
+        }
+    }
 }
 
 fn spool_failed(why: &io::Error) -> Failure {

@@ -183,6 +183,24 @@ impl Daemon {
         orders.flat_map(prepare::contents_of).collect()
     }
 
+    /// Whether a store has something on this board, as far as that can be seen.
+    pub fn is_used_by(&self, store: StoreId) -> bool {
+        let waits = |numbers: Vec<u64>| !numbers.is_empty();
+        self.lease.borrow().holder() == Some(store)
+            || self
+                .running
+                .borrow()
+                .as_ref()
+                .is_some_and(|r| r.store == store)
+            || self
+                .queue
+                .borrow()
+                .entries()
+                .iter()
+                .any(|entry| entry.store == store)
+            || self.spool.numbers(store).map_or(true, waits)
+    }
+
     /// Where repeats run: on tmpfs, else in the state folder.
     pub fn repeat_folders(&self) -> [PathBuf; 2] {
         [

@@ -14,7 +14,7 @@ use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::request::OrderAnswer;
 use tokio::task::yield_now;
 
-use super::rights::{holds_board, may};
+use super::rights::{holds_board, may_order};
 use super::state::{Daemon, News};
 
 /// Orders an agent keeps for one store at most.
@@ -88,10 +88,7 @@ impl Orderer<'_> {
                 "run id is not well formed",
             ));
         }
-        // Clocks are everybody's on the board.
-        if order.preparation.fix_clocks
-            && let Err(failure) = may(self.role, Role::Admin)
-        {
+        if let Err(failure) = may_order(self.role, &order) {
             return refused(failure);
         }
         // In this order: a repeat is in the spool before it leaves the queue.

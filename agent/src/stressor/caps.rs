@@ -90,7 +90,7 @@ pub fn share(
     let available = available.value().and_then(|text| text.parse::<u64>().ok());
     // Half of what is there, for all stressors together.
     let most = available.map(|bytes| bytes / 2 / stressors.max(1) as u64);
-    let (wanted, rule) = match stressor.room() {
+    let (wanted, rule) = match stressor.room_for(order) {
         Room::None => return Ok(unused("it goes through no memory")),
         Room::Disk(bytes) => {
             let threads = order.cpus.len().max(1) as u64;
@@ -116,15 +116,14 @@ pub fn share(
             ),
         },
     };
-    Ok(match most.filter(|most| *most < wanted) {
-        Some(most) => Share {
-            bytes: Some(Bytes(most)),
-            rule: format!("{rule}, cut to half of the memory available"),
-        },
-        None => Share {
-            bytes: Some(Bytes(wanted)),
-            rule,
-        },
+    let (bytes, rule) = match most.filter(|most| *most < wanted) {
+        Some(most) => (most, format!("{rule}, cut to half of the memory available")),
+        None => (wanted, rule),
+    };
+    refuse_below(stressor, bytes)?;
+    Ok(Share {
+        bytes: Some(Bytes(bytes)),
+        rule,
     })
 }
 
@@ -161,6 +160,18 @@ fn refuse_beyond(asked: u64, most: Option<u64>) -> Result<(), Failure> {
                 .hint(format!("at most {most} bytes at this moment")))
         }
     }
+}
+
+/// A tool that takes more than it is given would take it from everybody.
+fn refuse_below(stressor: &dyn Stressor, bytes: u64) -> Result<(), Failure> {
+    let least = stressor.least();
+    if bytes >= least {
+        return Ok(());
+    }
+    let name = stressor.name();
+    let detail = format!("{name} goes through {least} bytes at least, and may take {bytes} here");
+    Err(Failure::new(FailureCode::LoadRefused, detail)
+        .hint("give it a larger working set, or free memory on the board"))
 }
 
 fn check_disk(scratch: &Path, bytes: u64) -> Result<(), Failure> {
@@ -439,6 +450,52 @@ mod tests {
         let refused = share_of(&kernel, "mem_read", Some(101 << 20)).unwrap_err();
         assert_eq!(refused.code, FailureCode::LoadRefused);
         assert!(refused.hint.unwrap().contains("104857600"));
+    }
+
+    #[test]
+    fn a_tool_that_goes_through_memory_is_under_the_cap_too() {
+        // 40 MiB are available, and half of that may be taken.
+        let (_root, kernel) = board(40 << 10);
+        let ng = |method: Option<&str>, working_set: Option<u64>| {
+            let order = StressOrder {
+                method: method.map(str::to_owned),
+                working_set: working_set.map(Bytes),
+                ..order("stress-ng", Effort::Full)
+            };
+            share(
+                &kernel,
+                find("stress-ng").unwrap(),
+                &order,
+                1,
+                Path::new("/"),
+            )
+        };
+        for method in [None, Some("stream"), Some("vm"), Some("memrate")] {
+            assert_eq!(bytes(ng(method, None)), Some(20 << 20), "{method:?}");
+            assert_eq!(bytes(ng(method, Some(9 << 20))), Some(9 << 20));
+            let refused = ng(method, Some(21 << 20)).unwrap_err();
+            assert_eq!(refused.code, FailureCode::LoadRefused);
+        }
+        assert_eq!(bytes(ng(Some("memcpy"), None)), None);
+    }
+
+    #[test]
+    fn a_tool_is_not_started_with_less_than_it_takes() {
+        let (_root, kernel) = board(40 << 10);
+        assert_eq!(
+            bytes(share_of(&kernel, "stressapptest", None)),
+            Some(20 << 20)
+        );
+        // Half of 30 MiB is less than its 16.
+        let (_root, kernel) = board(30 << 10);
+        for asked in [None, Some(1 << 20)] {
+            let refused = share_of(&kernel, "stressapptest", asked).unwrap_err();
+            assert_eq!(refused.code, FailureCode::LoadRefused);
+            assert!(
+                refused.detail.contains("16777216 bytes at least"),
+                "{refused:?}"
+            );
+        }
     }
 
     #[test]

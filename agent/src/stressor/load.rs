@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use edgedyno_shared::load::Load;
+use edgedyno_shared::methods;
 use edgedyno_shared::order::RepeatOrder;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
@@ -446,7 +447,8 @@ fn longest(order: &RepeatOrder) -> Nanos {
 /// Refuses what this board has not, before anything is started.
 ///
 /// # Errors
-/// `Unsupported` for an unknown stressor or one without a kernel here.
+/// `Unsupported` for an unknown stressor or one without a kernel here, `LoadRefused` for a way of a tool that
+/// has no bound.
 pub fn check(load: &Load) -> Result<(), Failure> {
     load.stressors.iter().try_for_each(|stressor| {
         let name = &stressor.name;
@@ -454,6 +456,15 @@ pub fn check(load: &Load) -> Result<(), Failure> {
             let detail = format!("stressor {name} is to run on no CPU");
             return Err(Failure::new(FailureCode::Protocol, detail));
         }
+        let mut cpus = stressor.cpus.clone();
+        cpus.sort_unstable();
+        if cpus.windows(2).any(|pair| pair[0] == pair[1]) {
+            let detail = format!("stressor {name} is to run on one CPU twice");
+            return Err(Failure::new(FailureCode::Protocol, detail));
+        }
+        // Also where the tool is not on this board.
+        methods::method_of(name, stressor.method.as_deref())
+            .map_err(|why| Failure::new(FailureCode::LoadRefused, why))?;
         known(name).map(drop)
     })
 }

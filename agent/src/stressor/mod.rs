@@ -9,7 +9,7 @@
 use std::io;
 use std::path::Path;
 
-use edgedyno_shared::load::Kind;
+use edgedyno_shared::load::{Kind, StressOrder};
 use edgedyno_sys::stress::Region;
 
 pub mod board;
@@ -65,6 +65,16 @@ pub trait Stressor: Sync {
 
     /// Memory it goes through by itself, where nobody says how much.
     fn room(&self) -> Room;
+
+    /// The same as it was ordered, for one that has several ways.
+    fn room_for(&self, _order: &StressOrder) -> Room {
+        self.room()
+    }
+
+    /// Less than this it cannot go through, in bytes.
+    fn least(&self) -> u64 {
+        0
+    }
 
     /// What it may do at most, where more would wear something out.
     fn most(&self) -> Option<Most> {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use edgedyno_shared::device::{Fact, Reading};
 use edgedyno_shared::load::{StressOrder, ToolFigure};
+use edgedyno_shared::methods::{self, Takes};
 use edgedyno_shared::units::Bytes;
 
 use super::{Room, Settings, Stressor, Work};
@@ -27,8 +28,8 @@ pub struct Tool {
     pub arguments: fn(&Ask<'_>) -> Vec<String>,
     /// What it printed of its version and of what it did.
     pub read: fn(&Told) -> Report,
-    /// Whether it is told how much memory to go through.
-    takes_memory: bool,
+    /// Less memory than this it does not go through.
+    least: u64,
 }
 
 /// What a tool is started for.
@@ -62,7 +63,7 @@ pub static STRESS_NG: Tool = Tool {
     package: "the Debian package stress-ng",
     arguments: stress_ng_arguments,
     read: stress_ng_report,
-    takes_memory: false,
+    least: 0,
 };
 
 pub static STRESSAPPTEST: Tool = Tool {
@@ -70,13 +71,13 @@ pub static STRESSAPPTEST: Tool = Tool {
     package: "the Debian package stressapptest",
     arguments: stressapptest_arguments,
     read: stressapptest_report,
-    takes_memory: true,
+    least: LEAST_OF_STRESSAPPTEST,
 };
 
 static TOOLS: [&Tool; 2] = [&STRESS_NG, &STRESSAPPTEST];
 
-/// What stress-ng does where nobody says otherwise.
-const USUAL_METHOD: &str = "stream";
+/// stressapptest gives each of its threads pages of 1 MiB, and needs some.
+const LEAST_OF_STRESSAPPTEST: u64 = 16 << 20;
 
 impl Tool {
     /// Its file on this board.
@@ -124,10 +125,19 @@ impl Stressor for Tool {
     }
 
     fn room(&self) -> Room {
-        match self.takes_memory {
-            true => Room::BeyondCaches,
-            false => Room::None,
+        Room::BeyondCaches
+    }
+
+    fn room_for(&self, order: &StressOrder) -> Room {
+        match methods::method_of(self.name, order.method.as_deref()) {
+            Ok(Some(method)) if method.takes == Takes::Little => Room::None,
+            // What it has no way for is not started.
+            _ => self.room(),
         }
+    }
+
+    fn least(&self) -> u64 {
+        self.least
     }
 
     fn prepare(&self, _settings: &Settings<'_>) -> io::Result<Box<dyn Work>> {
@@ -140,18 +150,35 @@ impl Stressor for Tool {
 }
 
 fn stress_ng_arguments(ask: &Ask<'_>) -> Vec<String> {
-    let method = ask.order.method.as_deref().unwrap_or(USUAL_METHOD);
-    [
-        &format!("--{method}"),
-        &ask.order.cpus.len().to_string(),
+    let method = ask.order.method.as_deref().unwrap_or(methods::USUAL);
+    let workers = ask.order.cpus.len().max(1) as u64;
+    let start = [format!("--{method}"), workers.to_string()];
+    let memory = ask.working_set.and_then(|all| {
+        let (option, bytes) = memory_option(method, all.0, workers)?;
+        Some([option.to_owned(), bytes.to_string()])
+    });
+    let report = [
         "--timeout",
         &format!("{}s", ask.seconds),
         "--metrics",
         "--yaml",
         &ask.report.display().to_string(),
     ]
-    .map(ToOwned::to_owned)
-    .to_vec()
+    .map(ToOwned::to_owned);
+    let memory = memory.into_iter().flatten();
+    start.into_iter().chain(memory).chain(report).collect()
+}
+
+/// How stress-ng is told what all of its workers go through together. Its `stream` has three arrays of four
+/// times the cache that it is told of, and, as `vm` does, shares that out to its workers; `memrate` gives as
+/// much to each (stress-stream.c, stress-vm.c, stress-memrate.c; seen with 0.15.06).
+fn memory_option(method: &str, all: u64, workers: u64) -> Option<(&'static str, u64)> {
+    match method {
+        "stream" => Some(("--stream-l3-size", all / 12)),
+        "vm" => Some(("--vm-bytes", all)),
+        "memrate" => Some(("--memrate-bytes", all / workers)),
+        _ => None,
+    }
 }
 
 /// The lines of its YAML report that stand below `metrics`: pairs of name and number, one list entry for
@@ -191,7 +218,10 @@ fn memory_rate(output: &str) -> Option<ToolFigure> {
 
 fn stressapptest_arguments(ask: &Ask<'_>) -> Vec<String> {
     // Its own unit is the mebibyte.
-    let memory = ask.working_set.map_or(64, |bytes| (bytes.0 >> 20).max(16));
+    let memory = ask
+        .working_set
+        .map_or(LEAST_OF_STRESSAPPTEST, |bytes| bytes.0)
+        >> 20;
     [
         "-M",
         &memory.to_string(),
@@ -265,16 +295,30 @@ mod tests {
 
     #[test]
     fn tools_are_started_with_a_worker_for_each_cpu_and_an_end() {
-        let usual = words(&STRESS_NG, &order("stress-ng", None), None);
-        assert_eq!(
-            usual,
-            "--stream 2 --timeout 70s --metrics --yaml /tmp/r.yaml"
-        );
+        let memory = Some(Bytes(96 << 20));
+        // 96 MiB in all, for two workers: of `stream` 3 x 4 x 8 MiB.
+        for (method, begins) in [
+            (None, "--stream 2 --stream-l3-size 8388608"),
+            (Some("vm"), "--vm 2 --vm-bytes 100663296"),
+            (Some("memrate"), "--memrate 2 --memrate-bytes 50331648"),
+        ] {
+            let found = words(&STRESS_NG, &order("stress-ng", method), memory);
+            let rest = "--timeout 70s --metrics --yaml /tmp/r.yaml";
+            assert_eq!(found, format!("{begins} {rest}"));
+        }
         let other = words(&STRESS_NG, &order("stress-ng", Some("memcpy")), None);
-        assert!(other.starts_with("--memcpy 2 "), "{other}");
+        assert!(other.starts_with("--memcpy 2 --timeout "), "{other}");
         let memory = Some(Bytes(128 << 20));
         let found = words(&STRESSAPPTEST, &order("stressapptest", None), memory);
         assert_eq!(found, "-M 128 -m 2 -s 70");
+    }
+
+    #[test]
+    fn who_goes_through_memory_is_told_how_much() {
+        for method in methods::METHODS {
+            let is_told = memory_option(method.name, 1 << 30, 2).is_some();
+            assert_eq!(is_told, method.takes == Takes::Memory, "{}", method.name);
+        }
     }
 
     fn figures(report: &Report) -> Vec<(&str, &str)> {

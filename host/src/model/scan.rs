@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Read, Seek};
-use std::path::{Component, Path};
+
+use edgedyno_shared::content::check_location;
 
 use super::element::ElementType;
 use super::facts::{Dim, ExternalFile, ModelFacts, Opset, Producer, ValueFacts, ValueKind};
@@ -453,30 +454,6 @@ struct External {
     location: String,
     offset: u64,
     length: u64,
-}
-
-/// A weight file must be below the folder of the model; a link is followed, as caches use them.
-fn check_location(location: &str) -> std::result::Result<(), &'static str> {
-    if location.is_empty() {
-        return Err("is empty");
-    }
-    if location.chars().any(|c| c.is_control() || c == '\\') {
-        return Err("has a control character or a backslash");
-    }
-    let mut has_name = false;
-    for component in Path::new(location).components() {
-        match component {
-            Component::Normal(_) => has_name = true,
-            Component::CurDir => {}
-            Component::ParentDir => return Err("leaves the folder of the model"),
-            Component::RootDir | Component::Prefix(_) => return Err("is an absolute path"),
-        }
-    }
-    if has_name {
-        Ok(())
-    } else {
-        Err("names no file")
-    }
 }
 
 fn element_type(number: u64) -> ElementType {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use edgedyno_shared::load::{Effort, KINDS, Kind, Load, StressOrder, Throttle, WorkUnit, kind_of};
+use edgedyno_shared::methods::{self, Method, Takes};
 use edgedyno_shared::units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
@@ -192,13 +193,18 @@ impl Term {
             throttle: Throttle::Spin,
             working_set: None,
         };
+        let mut size = None;
         for option in options {
             match option.split_once('=') {
                 None if option == "sleep" => term.throttle = Throttle::Sleep,
-                Some(("ws", size)) => term.working_set = Some(working_set(kind, size)?),
-                Some(("with", method)) => term.method = Some(method_of(kind, method)?),
+                Some(("ws", text)) => size = Some(text),
+                Some(("with", method)) => term.method = Some(method.to_owned()),
                 _ => return Err(format!("`/{option}` is neither /sleep nor /ws=SIZE")),
             }
+        }
+        let method = methods::method_of(kind.name, term.method.as_deref())?;
+        if let Some(size) = size {
+            term.working_set = Some(working_set(kind, method, size)?);
         }
         if kind.unit == WorkUnit::Own && term.throttle == Throttle::Sleep {
             return Err(format!("{} goes its own pace", kind.name));
@@ -338,27 +344,18 @@ fn level_of(kind: Kind, text: &str) -> Result<Level, String> {
     }
 }
 
-fn working_set(kind: Kind, text: &str) -> Result<u64, String> {
-    let goes_through = kind.unit == WorkUnit::Bytes && kind.name != "io";
-    if !goes_through && kind.name != "stressapptest" {
-        return Err(format!("{} goes through no memory", kind.name));
+fn working_set(kind: Kind, method: Option<&Method>, text: &str) -> Result<u64, String> {
+    let goes_through = match (kind.unit, method) {
+        (WorkUnit::Own, Some(method)) => method.takes == Takes::Memory,
+        (WorkUnit::Own, None) => true,
+        (unit, _) => unit == WorkUnit::Bytes && kind.name != "io",
+    };
+    if !goes_through {
+        let method = method.map_or(String::new(), |method| format!("/with={}", method.name));
+        return Err(format!("{}{method} goes through no memory", kind.name));
     }
     let bytes = bytes(text).filter(|bytes| (1 << 16..=1 << 40).contains(bytes));
     bytes.ok_or_else(|| format!("`{text}` is no size such as 64MiB"))
-}
-
-/// The stressors of stress-ng go by names of letters, digits and hyphens.
-fn method_of(kind: Kind, text: &str) -> Result<String, String> {
-    if kind.name != "stress-ng" {
-        return Err(format!("{} has one way only", kind.name));
-    }
-    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_name) {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
-            "`{text}` is no stressor of stress-ng, such as stream or memcpy"
-        )),
-    }
 }
 
 /// A number of bytes with its unit, decimal or binary.
@@ -398,6 +395,11 @@ mod tests {
             ("idle", "idle"),
             ("stress-ng:cpu1@100%", "stress-ng:cpu1"),
             ("stress-ng:cpu1/with=memcpy", "stress-ng:cpu1/with=memcpy"),
+            ("stress-ng:cpu1/ws=64MiB", "stress-ng:cpu1/ws=64MiB"),
+            (
+                "stress-ng:cpu1/ws=64MiB/with=vm",
+                "stress-ng:cpu1/with=vm/ws=64MiB",
+            ),
             ("stressapptest:cpu1/ws=64MiB", "stressapptest:cpu1/ws=64MiB"),
             ("spin:cpu1", "spin:cpu1"),
             ("mem_copy_nt:cpu1@50%", "mem_copy_nt:cpu1@50%"),
@@ -438,7 +440,9 @@ mod tests {
             ("stress-ng:cpu1@50%", "no levels"),
             ("stress-ng:cpu1/sleep", "its own pace"),
             ("stress-ng:cpu1/with=--all", "no stressor of stress-ng"),
-            ("stress-ng:cpu1/ws=64MiB", "no memory"),
+            ("stress-ng:cpu1/with=hdd", "there are stream, vm, memrate"),
+            ("stress-ng:cpu1/ws=64MiB/with=memcpy", "no memory"),
+            ("stressapptest:cpu1/with=hdd", "one way only"),
             ("mem_read:cpu1/with=memcpy", "one way only"),
             ("mem_read:cpu1/loud", "/loud"),
             ("idle+spin:cpu1", "there is no stressor `idle`"),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use edgedyno_shared::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::print;
@@ -22,15 +23,19 @@ impl Busy {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
             bar.set_style(style);
         }
-        bar.set_message(what.into());
+        bar.set_message(plain(what));
         bar.enable_steady_tick(TICK);
         Self(bar)
     }
 
     /// Says something else from now on.
     pub fn say(&self, what: impl Into<String>) {
-        self.0.set_message(what.into());
+        self.0.set_message(plain(what));
     }
+}
+
+fn plain(what: impl Into<String>) -> String {
+    printable::text(&what.into())
 }
 
 impl Drop for Busy {

@@ -1,5 +1,6 @@
 //! The line that shows how a download goes on: on a terminal only.
 
+use edgedyno_shared::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{print, units};
@@ -27,7 +28,7 @@ impl Line {
     }
 
     pub fn show(&self, what: String) {
-        self.bar.set_message(what);
+        self.bar.set_message(printable::text(&what));
         self.bar.tick();
     }
 

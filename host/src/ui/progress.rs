@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use edgedyno_shared::printable;
 use edgedyno_shared::repeat::Stage;
 use edgedyno_shared::units::Nanos;
 use edgedyno_shared::wire::event;
@@ -161,8 +162,8 @@ impl ProgressLine {
         let repeat = (self.done + 1).min(self.total);
         let (board, total) = (&self.board, self.total);
         let left = self.time_left();
-        self.bar
-            .set_message(format!("{board}repeat {repeat} of {total}{left} · {what}"));
+        let line = format!("{board}repeat {repeat} of {total}{left} · {what}");
+        self.bar.set_message(printable::text(&line));
         self.bar.tick();
     }
 

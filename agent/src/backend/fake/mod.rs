@@ -40,6 +40,10 @@ impl Backend for Fake {
         true
     }
 
+    fn names_no_file(&self, _key: &str, _value: &str) -> bool {
+        true
+    }
+
     fn formats(&self) -> &'static [&'static str] {
         &[]
     }

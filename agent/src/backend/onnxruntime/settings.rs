@@ -14,7 +14,7 @@ use crate::backend::options::{Options, refused};
 const BACKEND: &str = "onnxruntime";
 
 /// Options of the provider: `provider.KEY=VALUE`.
-const PROVIDER_PREFIX: &str = "provider.";
+pub(super) const PROVIDER_PREFIX: &str = "provider.";
 
 const LEVELS: [(&str, GraphOptimization); 4] = [
     ("disable", GraphOptimization::Disabled),
