@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::board::known::KnownBoard;
+use crate::board::local;
 use crate::board::setup::Ready;
 use crate::board::ssh::clear::Removed;
 use crate::bundle::{Bundled, Taken};
@@ -303,7 +304,7 @@ pub fn exported(run: &RunId, format: &str, output: &Output) -> Value {
     })
 }
 
-/// `board list --json` and what the other commands of `board` leave.
+/// What commands of `board` that change the list leave of it.
 pub fn boards<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> Value {
     let one = |(name, board): (&str, &KnownBoard)| known_board(name, board);
     json!({ "document": "edgedyno/boards/1", "boards": boards.map(one).collect::<Vec<_>>() })
@@ -326,6 +327,20 @@ fn known_board(name: &str, board: &KnownBoard) -> Value {
         "fingerprint": board.key.map(|key| key.fingerprint().to_string()),
         "ssh": ssh,
     })
+}
+
+/// `board list --json`: this machine, and the boards that it knows.
+pub fn board_list<'a>(boards: impl Iterator<Item = (&'a str, &'a KnownBoard)>) -> Value {
+    let this = json!({
+        "name": local::NAME,
+        "addresses": [],
+        "key": null,
+        "fingerprint": null,
+        "ssh": null,
+    });
+    let known = boards.map(|(name, board)| known_board(name, board));
+    let all: Vec<Value> = std::iter::once(this).chain(known).collect();
+    json!({ "document": "edgedyno/boards/1", "boards": all })
 }
 
 /// `board add --json`, `board update --json`.
@@ -626,6 +641,18 @@ mod tests {
             ssh: None,
         };
         fits("boards", &boards([("a", &board)].into_iter()));
+        let list = board_list([("a", &board)].into_iter());
+        fits("boards", &list);
+        // Row for row what the table has.
+        let table = crate::ui::board::list([("a", &board)].into_iter());
+        let rows: Vec<&str> = table
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        let names = list["boards"].as_array().unwrap().iter();
+        let names: Vec<&str> = names.filter_map(|board| board["name"].as_str()).collect();
+        assert_eq!(names, ["local", "a"]);
+        assert!(rows.ends_with(&names), "{table}");
         fits("board-ready", &board_ready("a", &sample()));
         let free = LeaseState {
             epoch: 0,

@@ -19,10 +19,25 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&unfinished);
         return Err(why);
     }
-    // A folder that cannot be read, or one on a network, cannot be told to; the file is whole all the same.
+    sync_name(path);
+    Ok(())
+}
+
+/// Makes the name of a file or folder durable. One whose folder cannot be read, or is on a network, cannot be; it
+/// is whole all the same.
+pub fn sync_name(path: &Path) {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
-    Ok(())
+}
+
+/// Bytes that this user may still write in a folder, where that is known.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let found = nix::sys::statvfs::statvfs(folder).ok()?;
+    #[expect(
+        clippy::useless_conversion,
+        reason = "the field's width differs between targets"
+    )]
+    Some(u64::from(found.blocks_available()) * u64::from(found.fragment_size()))
 }
 
 /// Beside it, with a name of this process: two that write the same file do not write into each other's.

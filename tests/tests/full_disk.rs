@@ -40,6 +40,13 @@ fn a_full_board_waits_says_so_and_goes_on_when_there_is_room() {
         host.stderr_so_far()
             .contains("a finished repeat cannot be written on the board")
     });
+    // Where, and how much there is.
+    let said = running.stderr_so_far();
+    let spool = lab.sandbox.state().join("spool").display().to_string();
+    assert!(
+        said.contains(&spool) && said.contains("bytes are free"),
+        "{said}"
+    );
     disk.empty();
     running.wait().ok();
     assert_whole(&lab.sandbox, 5);
@@ -102,6 +109,32 @@ fn a_full_disk_under_the_store_loses_nothing_that_was_measured() {
     disk.empty();
     sandbox.edgedyno(["run", "--resume", "last"]).ok();
     assert_whole(&sandbox, 5);
+}
+
+/// SQLite keeps two small files beside a store that is read.
+#[test]
+fn a_store_on_a_full_disk_can_be_read_or_says_what_is_missing() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let disk = SmallDisk::new(&sandbox.store(), "3m");
+    let model = small_model(&sandbox);
+    sandbox.edgedyno(run_line(&model, "fake", &PLAN)).ok();
+    assert!(disk.fill());
+    sandbox.edgedyno(["runs", "list"]).ok();
+    disk.empty();
+    // A log that was not taken in cannot be read without its index.
+    std::fs::write(sandbox.store().join("store.db-wal"), [7; 4096]).unwrap();
+    assert!(disk.fill());
+    let ended = sandbox.edgedyno(["runs", "list"]).expect_code(2);
+    assert!(
+        ended.stderr.contains("no room beside it"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("bytes are free"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--store DIR"), "{}", ended.stderr);
 }
 
 /// Behind half of it no other could be read.

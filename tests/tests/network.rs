@@ -22,8 +22,9 @@ fn a_model_is_measured_on_a_board_of_the_network() {
         .edgedyno(["board", "list", "--json"])
         .ok()
         .json();
-    assert_eq!(listed["boards"][0]["name"], "x");
-    assert_eq!(listed["boards"][0]["addresses"][0], lab.address.to_string());
+    assert_eq!(listed["boards"][0]["name"], "local");
+    assert_eq!(listed["boards"][1]["name"], "x");
+    assert_eq!(listed["boards"][1]["addresses"][0], lab.address.to_string());
 
     let model = small_model(&lab.sandbox);
     let quick = [&QUICK[..], &["--backend", "rten"]].concat();

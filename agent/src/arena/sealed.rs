@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use edgedyno_shared::columns::{Chunk, MAX_ROWS};
 
 use super::layout::Layout;
+use crate::disk;
 
 /// tmpfs is memory of the board: beyond this, trials go to the spool's disk.
 const TMPFS_LIMIT: u64 = 64 * 1024 * 1024;
@@ -116,7 +117,8 @@ impl Sealed {
         let far = self.far.as_mut().expect("opened above");
         if let Err(why) = far.write_all(bytes) {
             far.set_len(self.far_bytes)?;
-            return Err(why);
+            let folder = self.far_path.parent().unwrap_or(Path::new("."));
+            return Err(disk::room(folder, Some(bytes.len()))(why));
         }
         self.far_bytes += bytes.len() as u64;
         Ok(())

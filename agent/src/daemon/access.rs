@@ -80,6 +80,12 @@ impl Access {
                 return Err(why);
             }
         };
+        if text.is_empty() && seen.is_some() {
+            tracing::warn!(
+                "{} is empty: no host comes in over the network",
+                self.path.display()
+            );
+        }
         let hosts = parse(&text);
         let mut inner = self.inner();
         inner.seen = seen;

@@ -109,6 +109,7 @@ impl Blobs {
             this.remember(offer);
         }
         this.sweep()?;
+        this.mend();
         Ok(this)
     }
 
@@ -183,7 +184,7 @@ impl Blobs {
     fn is_complete(&self, offer: &ContentOffer) -> bool {
         let mut files = offer.files.iter();
         self.is_known(offer)
-            && self.bundles.join(offer.sha256.to_string()).is_dir()
+            && self.is_bundled(offer)
             && files.all(|file| self.whole(&file.sha256).exists())
     }
 
@@ -317,7 +318,8 @@ impl Blobs {
                 .map(|(sha256, _)| *sha256);
             let Some(oldest) = oldest.filter(|_| has_room(&needed, free + present)) else {
                 let detail = format!(
-                    "the board has no room for {missing} bytes: {free} are free, and contents may take {quota}"
+                    "the board has no room for {missing} bytes: {free} are free in {}, and contents may take {quota}",
+                    self.blobs.display()
                 );
                 let hint = format!("free room on the board, or set {QUOTA_VARIABLE} there");
                 return Err(Failure::new(FailureCode::StorageFull, detail).hint(hint));
@@ -438,37 +440,57 @@ impl Blobs {
     }
 
     /// Makes the folder of a content, whole or not at all. One that was made for a file of another ending has
-    /// it under both.
+    /// it under both; one that a power cut left without some of its names gets them again.
     fn bundle(&self, offer: &ContentOffer) -> io::Result<()> {
         let place = self.bundles.join(offer.sha256.to_string());
-        if place.exists() {
-            let [main, ..] = offer.files.as_slice() else {
-                return Ok(());
-            };
-            let linked = fs::hard_link(self.whole(&main.sha256), place.join(main_name(&main.name)));
-            return match linked {
-                Err(why) if why.kind() != io::ErrorKind::AlreadyExists => Err(why),
-                _ => Ok(()),
-            };
-        }
         let unfinished = self.bundles.join(format!("{}.new", offer.sha256));
-        remove_all(&unfinished)?;
-        disk::private_folder(&unfinished)?;
-        for (file, name) in offer.files.iter().zip(names_of(offer)) {
-            let to = unfinished.join(name);
-            fs::create_dir_all(to.parent().unwrap_or(&unfinished))?;
-            fs::hard_link(self.whole(&file.sha256), to)?;
+        let is_new = !place.exists();
+        if is_new {
+            remove_all(&unfinished)?;
+            disk::private_folder(&unfinished)?;
         }
-        fs::rename(&unfinished, &place)?;
+        let folder = if is_new { &unfinished } else { &place };
+        for (file, name) in offer.files.iter().zip(names_of(offer)) {
+            let to = folder.join(name);
+            fs::create_dir_all(to.parent().unwrap_or(folder))?;
+            match fs::hard_link(self.whole(&file.sha256), to) {
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+                linked => linked?,
+            }
+        }
+        // Its own name must not come to the disk before those in it.
+        disk::sync_tree(folder)?;
+        if is_new {
+            fs::rename(&unfinished, &place)?;
+        }
         disk::sync_folder(&self.bundles)
+    }
+
+    /// Whether the folder of a content has all its files.
+    fn is_bundled(&self, offer: &ContentOffer) -> bool {
+        let place = self.bundles.join(offer.sha256.to_string());
+        names_of(offer).all(|name| place.join(name).is_file())
+    }
+
+    /// Puts folders together again that miss some of their names; orders may rely on them.
+    fn mend(&self) {
+        for known in self.known.values() {
+            let offer = &known.offer;
+            let mut files = offer.files.iter();
+            if files.all(|file| self.whole(&file.sha256).exists())
+                && !self.is_bundled(offer)
+                && let Err(why) = self.bundle(offer)
+            {
+                tracing::warn!("content {} is not whole: {why}", offer.sha256);
+            }
+        }
     }
 
     /// All files of a content, its own first; none when it is not there whole.
     pub fn find_all(&self, sha256: &Sha256) -> Option<Vec<PathBuf>> {
         let offer = &self.known.get(sha256)?.offer;
         let place = self.bundles.join(sha256.to_string());
-        place
-            .is_dir()
+        self.is_bundled(offer)
             .then(|| names_of(offer).map(|name| place.join(name)).collect())
     }
 }
@@ -513,8 +535,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
 
 fn storage(why: &io::Error) -> Failure {
     let text = format!("the agent's store of contents cannot be written: {why}");
-    Failure::new(FailureCode::StorageFull, text)
-        .hint("see that the agent's state folder can be written and its disk has room")
+    Failure::new(FailureCode::StorageFull, text).hint(disk::MAKE_ROOM)
 }
 
 /// Bytes to be put behind what is there; done on the thread for files, one after the other.
@@ -584,7 +605,9 @@ impl Piece {
             return Ok(have);
         }
         so_far.catch_up(&self.part, have)?;
-        file.write_all(&self.upload.bytes)?;
+        let folder = self.part.parent().unwrap_or(Path::new("."));
+        let written = file.write_all(&self.upload.bytes);
+        written.map_err(disk::room(folder, Some(self.upload.bytes.len())))?;
         so_far.add(&self.upload.bytes);
         Ok(have + self.upload.bytes.len() as u64)
     }
@@ -963,6 +986,35 @@ mod tests {
             found,
             [folder.join("content.onnx"), folder.join("w/big.bin")]
         );
+        assert_eq!(fs::read(&found[1]).unwrap(), b"weights");
+    }
+
+    /// What a power cut makes of a folder whose own name came to the disk first.
+    #[test]
+    fn a_bundle_without_some_of_its_names_is_none_until_it_has_them_again() {
+        let (state, mut blobs) = open();
+        let model = offer(vec![
+            file("m.onnx", b"model"),
+            file("w/big.bin", b"weights"),
+        ]);
+        take(&mut blobs, &model, &none()).unwrap();
+        put(&mut blobs, b"model", 0, b"model").unwrap();
+        put(&mut blobs, b"weights", 0, b"weights").unwrap();
+        let found = blobs.find_all(&model.sha256).unwrap();
+        for spoiled in [&found[..1], &found[1..], &found[..]] {
+            for path in spoiled {
+                fs::remove_file(path).unwrap();
+            }
+            assert_eq!(blobs.find_all(&model.sha256), None, "{spoiled:?}");
+            take(&mut blobs, &model, &none()).unwrap();
+            assert_eq!(blobs.find_all(&model.sha256), Some(found.clone()));
+        }
+        let folder = found[0].parent().unwrap();
+        fs::remove_dir_all(folder).unwrap();
+        fs::create_dir(folder).unwrap();
+        // Orders that wait rely on it, and no host may be there to offer it.
+        let again = Blobs::open(state.path()).unwrap();
+        assert_eq!(again.find_all(&model.sha256), Some(found.clone()));
         assert_eq!(fs::read(&found[1]).unwrap(), b"weights");
     }
 

@@ -129,7 +129,10 @@ pub fn restore_left_over(root: &Path, journal: &Path) -> io::Result<bool> {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(why) => return Err(why),
     };
-    let before = text.lines().filter_map(|line| line.split_once('\t'));
+    // Half of a number is another clock.
+    let lines = text.split_inclusive('\n');
+    let lines = lines.filter_map(|line| line.strip_suffix('\n'));
+    let before = lines.filter_map(|line| line.split_once('\t'));
     // Only files that this agent changes: a journal is no way to write anywhere else.
     let is_ours = |file: &str| {
         (file.starts_with(POLICIES) || file.starts_with(DEVICES)) && !file.contains("..")
@@ -295,6 +298,16 @@ mod tests {
         let journal = root.path().join("journal");
         assert!(Held::set(root.path(), &journal).is_err());
         assert!(!journal.exists(), "nothing was changed");
+    }
+
+    #[test]
+    fn half_a_line_of_a_journal_sets_no_clock() {
+        let root = board();
+        let before = state(root.path());
+        let journal = root.path().join("journal");
+        fs::write(&journal, format!("{POLICY}/scaling_min_freq\t60")).unwrap();
+        assert!(restore_left_over(root.path(), &journal).unwrap());
+        assert_eq!(state(root.path()), before);
     }
 
     #[test]

@@ -8,8 +8,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::case::InputSource;
 use edgedyno_shared::file_mark::FileMark;
 use edgedyno_shared::ids::Sha256;
+use edgedyno_shared::order::RepeatOrder;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame;
 use edgedyno_shared::wire::hello::schema_hash;
@@ -107,11 +109,34 @@ impl Contents {
     }
 }
 
+/// Hashes of all that an order names and a host may have uploaded.
+pub fn named_by(order: &RepeatOrder) -> Vec<Sha256> {
+    let mut all = files_of(order);
+    all.push(order.case.model.sha256);
+    let tenants = order.case.tenants.iter();
+    all.extend(tenants.map(|tenant| tenant.model.sha256));
+    all
+}
+
+/// Hashes of inputs and references.
+pub fn files_of(order: &RepeatOrder) -> Vec<Sha256> {
+    let inputs = match &order.case.inputs.source {
+        InputSource::Files { sets } => sets.concat(),
+        InputSource::Generated { .. } => Vec::new(),
+    };
+    inputs
+        .iter()
+        .chain(&order.outputs.reference)
+        .map(|file| file.sha256)
+        .collect()
+}
+
 fn storage(why: &io::Error) -> Failure {
     Failure::new(
         FailureCode::StorageFull,
         format!("the agent's state folder cannot be written: {why}"),
     )
+    .hint(disk::MAKE_ROOM)
 }
 
 fn check(file: &MappedFile) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use edgedyno_shared::clocks::ClockMoment;
 use edgedyno_shared::device::Fact;
 use edgedyno_shared::ids::BuildId;
-use edgedyno_shared::repeat::{Outcome, RepeatEnd, RepeatStart, Stage, TextEvent};
+use edgedyno_shared::repeat::{Outcome, RepeatStart, Stage, TextEvent};
 use edgedyno_shared::telemetry::TelemetryMode;
 use edgedyno_shared::wire::event::{Event, Progress};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
@@ -27,7 +27,6 @@ use super::repeat_folder::{self, RepeatFolder};
 use super::state::{Daemon, News, Running};
 use super::{around, cool_down, host_clock, prepare, recover};
 use crate::clock::{self, Clock, Monotonic};
-use crate::neighbours;
 use crate::sampler::{Plan, Sampling};
 use crate::worker::job::Job;
 use crate::worker::message::Task;
@@ -283,6 +282,11 @@ async fn measure(
         agent_cpus: if moved { agent_cpus } else { Vec::new() },
         cancel,
         on_progress: &mut on_progress,
+        on_window_end: &|| {
+            if let Some(sampling) = &sampling {
+                sampling.window_ends();
+            }
+        },
     };
     let task = Task::Measure(Box::new(job));
     daemon
@@ -378,7 +382,7 @@ fn first_words(
     job: &Job,
     clocks: Vec<Fact>,
 ) -> io::Result<()> {
-    let mut environment = environment(daemon);
+    let mut environment = daemon.environment();
     for fact in clocks {
         if let Some(now) = environment.iter_mut().find(|now| now.name == fact.name) {
             *now = fact;
@@ -431,24 +435,6 @@ fn tell_progress(daemon: &Daemon, queued: &Queued, progress: Progress) -> u64 {
     bytes as u64
 }
 
-/// The board's facts, and who else has its accelerators.
-fn environment(daemon: &Daemon) -> Vec<Fact> {
-    let mut facts = daemon.kernel.environment();
-    facts.extend(neighbours::facts(daemon.kernel.root()));
-    facts
-}
-
-pub(super) fn end_of(daemon: &Daemon, outcome: Outcome) -> RepeatEnd {
-    RepeatEnd {
-        outcome,
-        wall_unix_ns: clock::wall_unix_ns(),
-        mono: Monotonic.now(),
-        environment: environment(daemon),
-        trials: 0,
-        chunks: 0,
-    }
-}
-
 /// Puts a finished repeat into the spool, however long it takes until there is room.
 async fn seal(
     daemon: &Daemon,
@@ -457,7 +443,7 @@ async fn seal(
     header: SegmentHeader,
     outcome: Outcome,
 ) {
-    let end = end_of(daemon, outcome);
+    let end = daemon.end_of(outcome);
     let folder = Arc::new(folder);
     loop {
         let (spool, folder) = (daemon.spool.clone(), Arc::clone(&folder));

@@ -189,7 +189,6 @@ mod tests {
     use edgedyno_shared::repeat::Outcome;
     use edgedyno_shared::wire::record::SegmentHeader;
 
-    use super::super::executor;
     use super::super::repeat_folder::{self, RepeatFolder};
     use super::super::testing::{block_on, daemon};
     use super::*;
@@ -203,7 +202,7 @@ mod tests {
         let header = repeat_folder::header(STORE, BootId(1), key);
         let (run, spill) = (base.join("run"), base.join("spill"));
         let folder = RepeatFolder::without_arena(&run, &spill, &header).unwrap();
-        let end = executor::end_of(daemon, Outcome::Complete);
+        let end = daemon.end_of(Outcome::Complete);
         daemon.spool.seal(&folder, header, end).unwrap();
         folder.remove().unwrap();
     }

@@ -28,7 +28,11 @@ impl LeaseFile {
         let path = state.join("lease");
         let lease = match fs::read_to_string(&path) {
             Ok(text) => parse(&text, now).ok_or_else(|| {
-                let text = format!("{} is no lease", path.display());
+                let text = format!(
+                    "{} is no lease, or only a part of one\n\
+                     hint: move it away when no other host measures on this board",
+                    path.display()
+                );
                 io::Error::new(io::ErrorKind::InvalidData, text)
             })?,
             Err(why) if why.kind() == io::ErrorKind::NotFound => Lease::default(),
@@ -130,8 +134,9 @@ impl LeaseFile {
     }
 }
 
+/// A file that was cut short is none: half of an epoch is a lower one.
 fn parse(text: &str, now: Nanos) -> Option<Lease> {
-    let mut lines = text.lines();
+    let mut lines = text.strip_suffix('\n')?.lines();
     let epoch = lines.next()?.parse().ok()?;
     let holder = match lines.next() {
         None => None,
@@ -197,7 +202,20 @@ mod tests {
     #[test]
     fn a_damaged_file_is_no_new_beginning() {
         let state = tempfile::tempdir().unwrap();
-        fs::write(state.path().join("lease"), "x\n").unwrap();
-        assert!(LeaseFile::open(state.path(), Nanos(0)).is_err());
+        let holder = format!("17\n{A} 7 ann\n");
+        let cut = (0..holder.len())
+            .filter(|at| *at != 3)
+            .map(|at| &holder[..at]);
+        for text in cut.chain(["x\n"]) {
+            fs::write(state.path().join("lease"), text).unwrap();
+            let why = LeaseFile::open(state.path(), Nanos(0)).unwrap_err();
+            assert!(why.to_string().contains("is no lease"), "{text:?}: {why}");
+        }
+        fs::write(state.path().join("lease"), holder).unwrap();
+        assert!(
+            LeaseFile::open(state.path(), Nanos(0))
+                .unwrap()
+                .holds(A, 17)
+        );
     }
 }

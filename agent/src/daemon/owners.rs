@@ -54,7 +54,9 @@ impl Owners {
         let path = state.join("store_owners");
         let text = match fs::read_to_string(&path) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
-            text => text.map_err(disk::at(&path))?,
+            text => text
+                .map_err(disk::at(&path))
+                .and_then(|text| whole(&path, text))?,
         };
         let all = text.lines().enumerate().map(|(at, line)| {
             let parsed = parse(line);
@@ -127,6 +129,19 @@ impl Owners {
         });
         disk::write_whole(&self.path, lines.collect::<String>().as_bytes())
     }
+}
+
+/// Nothing is ever written but whole lines, and at least one: less is what a disk made of them, and the first
+/// to ask would get what another measured.
+fn whole(path: &Path, text: String) -> io::Result<String> {
+    if text.ends_with('\n') {
+        return Ok(text);
+    }
+    let text = format!(
+        "{} is empty or cut short\nhint: move it away when nobody's results wait on this board",
+        path.display()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
 fn parse(line: &str) -> Option<(StoreId, Owner)> {
@@ -241,5 +256,11 @@ mod tests {
         .unwrap();
         let why = Owners::open(state.path()).unwrap_err().to_string();
         assert!(why.contains("line 1"), "{why}");
+        let line = format!("{STORE} board\n");
+        for text in ["", &line[..line.len() - 1], &line[..40]] {
+            fs::write(state.path().join("store_owners"), text).unwrap();
+            let why = Owners::open(state.path()).unwrap_err().to_string();
+            assert!(why.contains("cut short"), "{text:?}: {why}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use edgedyno_shared::case::{Condition, InputSource, RuntimeRef, Scenario};
+use edgedyno_shared::case::{Condition, RuntimeRef, Scenario};
 use edgedyno_shared::ids::Sha256;
 use edgedyno_shared::load::Load;
 use edgedyno_shared::order::{ColdStart, OutputWish, Pass, RepeatOrder};
@@ -13,6 +13,7 @@ use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_sys::kernel::pages::resident_bytes;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
+use super::contents;
 use super::state::Daemon;
 use crate::stressor;
 use crate::trial::{gap, rate};
@@ -71,7 +72,7 @@ pub fn job(daemon: &Daemon, order: &RepeatOrder, cpus: Vec<u16>) -> Result<Job, 
         let found = daemon.runtimes.borrow().path(&runtime.sha256);
         found.ok_or_else(|| no_runtime(runtime))
     });
-    let files = files_of(order)
+    let files = contents::files_of(order)
         .into_iter()
         .map(|sha256| Ok((sha256, contents.find(&sha256)?)))
         .collect::<Result<Vec<(Sha256, PathBuf)>, Failure>>()?;
@@ -158,28 +159,6 @@ fn unsupported(what: impl std::fmt::Display) -> Failure {
         FailureCode::Unsupported,
         format!("this agent has no {what}"),
     )
-}
-
-/// Hashes of all that an order names and a host may have uploaded.
-pub fn contents_of(order: &RepeatOrder) -> Vec<Sha256> {
-    let mut all = files_of(order);
-    all.push(order.case.model.sha256);
-    let tenants = order.case.tenants.iter();
-    all.extend(tenants.map(|tenant| tenant.model.sha256));
-    all
-}
-
-/// Hashes of inputs and references.
-fn files_of(order: &RepeatOrder) -> Vec<Sha256> {
-    let inputs = match &order.case.inputs.source {
-        InputSource::Files { sets } => sets.concat(),
-        InputSource::Generated { .. } => Vec::new(),
-    };
-    inputs
-        .iter()
-        .chain(&order.outputs.reference)
-        .map(|file| file.sha256)
-        .collect()
 }
 
 /// Drops cached pages of model and library where that is asked for, and says what stayed: pages that

@@ -12,7 +12,6 @@ use edgedyno_shared::wire::record::{Record, SegmentHeader};
 
 use tokio::task::spawn_blocking;
 
-use super::executor::end_of;
 use super::queue::Queued;
 use super::repeat_folder::RepeatFolder;
 use super::state::Daemon;
@@ -104,9 +103,7 @@ pub fn one(daemon: &Daemon, path: &Path) -> io::Result<()> {
             boot: daemon.boot,
             ..header
         };
-        daemon
-            .spool
-            .seal(&folder, header, end_of(daemon, outcome))?;
+        daemon.spool.seal(&folder, header, daemon.end_of(outcome))?;
     }
     if let Some(number) = queued {
         daemon.queue.borrow_mut().remove(number)?;

@@ -18,11 +18,15 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
 use super::program;
+use crate::disk;
 use crate::worker::spawn::SelfExec;
 
 /// Tries while a daemon comes up.
 const TRIES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Lock, list of stores, log: a few blocks of a file system.
+const LEAST_ROOM: u64 = 64 << 10;
 
 /// A daemon that says nothing to a hello for this long is none.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
@@ -62,8 +66,19 @@ async fn connect_or_start(folders: &AgentFolders, exec: &SelfExec) -> io::Result
         }
         sleep(BETWEEN).await;
     }
-    let text = format!("no daemon came up; {} may say why", folders.log().display());
-    Err(io::Error::new(io::ErrorKind::TimedOut, text))
+    Err(io::Error::new(io::ErrorKind::TimedOut, none_came(folders)))
+}
+
+/// A daemon that finds its disk full can write no log either.
+fn none_came(folders: &AgentFolders) -> String {
+    match disk::free_bytes(&folders.state) {
+        Ok(free) if free < LEAST_ROOM => format!(
+            "no daemon came up: {free} bytes are free in {}, and it needs {LEAST_ROOM}\n\
+             hint: make room on that disk, or name another folder with EDGEDYNO_AGENT_STATE",
+            folders.state.display()
+        ),
+        _ => format!("no daemon came up; {} may say why", folders.log().display()),
+    }
 }
 
 /// Whether the daemon behind a socket speaks as this build does; another is told to leave.

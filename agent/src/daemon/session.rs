@@ -28,6 +28,7 @@ use super::state::{Daemon, News, SessionCount};
 use super::submit::Orderer;
 use super::{inventory, live, runtimes};
 use crate::backend::{self, Candidate};
+use crate::disk;
 use crate::worker::supervise::Cancel;
 
 /// Replies that may wait for a host that does not read.
@@ -575,7 +576,7 @@ fn spool_failed(why: &io::Error) -> Failure {
 
 fn lease_storage(why: &io::Error) -> Failure {
     let text = format!("who holds the board cannot be written down: {why}");
-    Failure::new(FailureCode::StorageFull, text)
+    Failure::new(FailureCode::StorageFull, text).hint(disk::MAKE_ROOM)
 }
 
 /// Waits for what may take long, and has a word said so often meanwhile.

@@ -6,30 +6,31 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use edgedyno_shared::device::Fact;
 use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::ids::{BootId, Sha256, StoreId};
 use edgedyno_shared::order::OrderKey;
-use edgedyno_shared::repeat::Stage;
+use edgedyno_shared::repeat::{Outcome, RepeatEnd, Stage};
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::hello::DaemonStatus;
 use edgedyno_shared::wire::request::{QueueEntry, QueueState};
 use tokio::sync::{Mutex, Notify, broadcast, watch};
 
 use super::clocks::Hold;
-use super::contents::Contents;
+use super::contents::{self, Contents};
 use super::host_clock::HostClocks;
 use super::lease::Moment;
 use super::lease_file::LeaseFile;
 use super::live::Live;
 use super::network::Network;
 use super::owners::Owners;
-use super::prepare;
 use super::program::Tenure;
 use super::queue::{Queue, Queued};
 use super::runtimes::Runtimes;
 use super::spool::Spool;
-use crate::clock::Clock;
+use crate::clock::{self, Clock, Monotonic};
 use crate::facts::Kernel;
+use crate::neighbours;
 use crate::privileged::client::Helper;
 use crate::sampler::files::Files;
 use crate::worker::spawn::SelfExec;
@@ -180,7 +181,26 @@ impl Daemon {
     pub fn contents_in_use(&self) -> BTreeSet<Sha256> {
         let queue = self.queue.borrow();
         let orders = queue.entries().iter().map(|entry| &entry.order);
-        orders.flat_map(prepare::contents_of).collect()
+        orders.flat_map(contents::named_by).collect()
+    }
+
+    /// The board's facts, and who else has its accelerators.
+    pub fn environment(&self) -> Vec<Fact> {
+        let mut facts = self.kernel.environment();
+        facts.extend(neighbours::facts(self.kernel.root()));
+        facts
+    }
+
+    /// The end of a repeat that is over now; its trials are counted where they are written.
+    pub fn end_of(&self, outcome: Outcome) -> RepeatEnd {
+        RepeatEnd {
+            outcome,
+            wall_unix_ns: clock::wall_unix_ns(),
+            mono: Monotonic.now(),
+            environment: self.environment(),
+            trials: 0,
+            chunks: 0,
+        }
     }
 
     /// Whether a store has something on this board, as far as that can be seen.

@@ -16,6 +16,7 @@ use tokio::task::yield_now;
 
 use super::rights::{holds_board, may_order};
 use super::state::{Daemon, News};
+use crate::disk;
 
 /// Orders an agent keeps for one store at most.
 const QUEUE_LIMIT: usize = 256;
@@ -122,7 +123,7 @@ impl Orderer<'_> {
 
 fn unwritable(why: &io::Error) -> OrderAnswer {
     let detail = format!("the agent's queue cannot be written: {why}");
-    OrderAnswer::Refused(Failure::new(FailureCode::StorageFull, detail))
+    OrderAnswer::Refused(Failure::new(FailureCode::StorageFull, detail).hint(disk::MAKE_ROOM))
 }
 
 /// Keys that are finished and wait for their host.
@@ -161,7 +162,6 @@ mod tests {
     use tokio::sync::watch;
     use tokio::task::spawn_local;
 
-    use super::super::executor;
     use super::super::queue::Queue;
     use super::super::repeat_folder::{self, RepeatFolder};
     use super::super::state::Running;
@@ -287,7 +287,7 @@ mod tests {
                 let header = repeat_folder::header(STORE, BootId(1), first.order.key);
                 let (run, spill) = (base.join("run"), base.join("spill"));
                 let repeat = RepeatFolder::without_arena(&run, &spill, &header).unwrap();
-                let end = executor::end_of(&running, Outcome::Complete);
+                let end = running.end_of(Outcome::Complete);
                 running.spool.seal(&repeat, header, end).unwrap();
                 running.queue.borrow_mut().remove(first.number).unwrap();
             });

@@ -7,7 +7,7 @@ use std::path::Path;
 use edgedyno_shared::case::{InputFile, InputSource, NamedShape};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 
-use super::resolve::shape_text;
+use super::tensor::shape_text;
 use super::{DType, Tensor, near, npy};
 use crate::worker::job::Job;
 

@@ -9,6 +9,7 @@ use edgedyno_shared::case::NamedShape;
 use edgedyno_shared::repeat::Dim;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 
+use super::tensor::shape_text;
 use super::{files, near};
 use crate::worker::job::Job;
 
@@ -220,18 +221,6 @@ fn is_batch_name(name: &str) -> bool {
 
 fn invalid(detail: String) -> Failure {
     Failure::new(FailureCode::InputInvalid, detail)
-}
-
-/// `1x3x224x224`; a scalar is `scalar`.
-pub(crate) fn shape_text(shape: &[u64]) -> String {
-    if shape.is_empty() {
-        return "scalar".into();
-    }
-    shape
-        .iter()
-        .map(u64::to_string)
-        .collect::<Vec<_>>()
-        .join("x")
 }
 
 /// `batchx3x?`, as the model has it.

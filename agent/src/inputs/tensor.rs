@@ -109,3 +109,15 @@ impl InputSets {
         Sha256(hash.finalize().into())
     }
 }
+
+/// `1x3x224x224`; a scalar is `scalar`.
+pub(crate) fn shape_text(shape: &[u64]) -> String {
+    if shape.is_empty() {
+        return "scalar".into();
+    }
+    shape
+        .iter()
+        .map(u64::to_string)
+        .collect::<Vec<_>>()
+        .join("x")
+}

@@ -14,6 +14,7 @@ use super::files::Counting;
 use super::offer::{Found, Offer, Tier};
 use super::watch::Readings;
 use super::{Sampler, Source};
+use crate::facts::parse_list;
 
 const TRAFFIC: Offer = Offer {
     name: "ddr.PMU.read_bytes",
@@ -493,16 +494,9 @@ fn scale(board: &Board, folder: &str, name: &str) -> Option<f64> {
 fn cpus(board: &Board, folder: &str) -> Vec<i32> {
     /// More than any board has; a file that says more is not believed.
     const MOST: usize = 64;
-    let mask = board.line(&format!("{folder}/cpumask")).unwrap_or_default();
-    let mut cpus = Vec::new();
-    for range in mask.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let parse = |text: &str| text.trim().parse::<u16>().ok();
-        if let (Some(first), Some(last)) = (parse(first), parse(last)) {
-            cpus.extend((first..=last).map(i32::from).take(MOST));
-        }
-    }
-    cpus.truncate(MOST);
+    let mask = board.line(&format!("{folder}/cpumask"));
+    let cpus = mask.and_then(|mask| parse_list(&mask)).unwrap_or_default();
+    let cpus: Vec<i32> = cpus.into_iter().take(MOST).map(i32::from).collect();
     match cpus.is_empty() {
         true => vec![0],
         false => cpus,
@@ -514,11 +508,6 @@ fn number(text: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
-}
-
-/// What a board without counters answers.
-pub(super) fn no_counters() -> io::Error {
-    io::Error::from_raw_os_error(nix::errno::Errno::ENOENT as i32)
 }
 
 #[cfg(test)]
@@ -665,6 +654,19 @@ mod tests {
         // 16 on each of three CPUs, twice since half was seen, 64 bytes each.
         assert_eq!(read, Some(Ok(3 * 2 * 16 * 64)));
         assert_eq!(cpus(&tree.board(), "nowhere"), [0]);
+        for (mask, expected) in [
+            ("0-99", (0..64).collect()),
+            ("1,x", vec![0]),
+            ("3-1", vec![0]),
+        ] {
+            tree.set(&file("cpumask"), mask);
+            assert_eq!(
+                cpus(&tree.board(), &file("").replace("21000/", "21000")),
+                expected,
+                "{mask}"
+            );
+        }
+        tree.set(&file("cpumask"), "0,4-5\n");
         assert_eq!(controller_events(&tree.board()).len(), 3);
     }
 

@@ -30,6 +30,7 @@ pub struct Sampling {
     stop: Arc<AtomicBool>,
     /// What was seen is not asked for.
     is_unwanted: Arc<AtomicBool>,
+    window_ended: Arc<AtomicBool>,
     threads: Vec<Reader>,
     latest: Arc<Latest>,
     folder: Option<PathBuf>,
@@ -69,6 +70,7 @@ impl Sampling {
         let mode = plan.mode;
         let stop = Arc::new(AtomicBool::new(false));
         let is_unwanted = Arc::new(AtomicBool::new(false));
+        let window_ended = Arc::new(AtomicBool::new(false));
         let latest = Arc::new(Latest::default());
         let costs = Arc::new(Costs::default());
         let (give, take) = mpsc::channel();
@@ -78,6 +80,7 @@ impl Sampling {
             mode,
             stop: Arc::clone(&stop),
             is_unwanted: Arc::clone(&is_unwanted),
+            window_ended: Arc::clone(&window_ended),
             latest: Arc::clone(&latest),
             costs: Arc::clone(&costs),
             folder: folder.clone(),
@@ -95,6 +98,7 @@ impl Sampling {
         Ok(Self {
             stop,
             is_unwanted,
+            window_ended,
             threads: vec![first, second],
             latest,
             folder,
@@ -103,6 +107,14 @@ impl Sampling {
 
     pub fn latest(&self) -> Arc<Latest> {
         Arc::clone(&self.latest)
+    }
+
+    /// The window of the trials is over, while the worker is still there.
+    pub fn window_ends(&self) {
+        self.window_ended.store(true, Ordering::Release);
+        if let Some(reader) = self.threads.first() {
+            reader.thread.unpark();
+        }
     }
 
     /// Ends it and gives what was seen.
@@ -167,6 +179,7 @@ struct Common {
     mode: TelemetryMode,
     stop: Arc<AtomicBool>,
     is_unwanted: Arc<AtomicBool>,
+    window_ended: Arc<AtomicBool>,
     latest: Arc<Latest>,
     costs: Arc<Costs>,
     folder: Option<PathBuf>,
@@ -199,7 +212,12 @@ fn reader(
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         *lock() = watch.snapshot(first);
         watch.note_cost();
+        // What belongs to the worker is read by the first thread.
+        let sees_worker = common.place == 0;
         while !common.stop.load(Ordering::Acquire) {
+            if sees_worker && common.window_ended.swap(false, Ordering::AcqRel) {
+                watch.read_worker();
+            }
             let wait = watch.next_due().map(|due| due - Monotonic.now());
             match wait {
                 None => thread::park(),

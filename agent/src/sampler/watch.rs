@@ -267,6 +267,20 @@ impl<C: Clock> Watch<C> {
         }
     }
 
+    /// Reads what counts for the worker, off the grid of its periods: the window of its trials is over, and its
+    /// figures end with it. A sum over a window that no read follows is not known to its end. Allocates nothing.
+    pub fn read_worker(&mut self) {
+        let (channels, stretch) = (&self.channels, self.pace.stretch());
+        let of_worker = |entry: &&mut Entry| {
+            let is_often = entry.period.0 * stretch < SELDOM.0;
+            is_often && channels[entry.first].name.starts_with("worker.")
+        };
+        for entry in self.entries.iter_mut().filter(of_worker) {
+            let journal = self.journal.as_mut();
+            read(&self.clock, &mut self.series, journal, entry, false);
+        }
+    }
+
     /// Reads once more what is read seldom: its counters would miss up to a period of what came last. What ended
     /// with the worker is no fault then.
     pub fn read_last(&mut self) {

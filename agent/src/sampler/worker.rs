@@ -28,7 +28,7 @@ const RUN_DELAY: Offer = Offer {
     source: "/proc/PID/task/*/schedstat",
     rights: "the worker's user",
     boards: "Linux with CONFIG_SCHED_INFO",
-    meaning: "Time in which threads of the worker wanted to run and had to wait for a CPU, over all threads. The best single sign of disturbance.",
+    meaning: "Time in which threads of the worker wanted to run and had to wait for a CPU, over all threads. The best single sign of disturbance. Read once more when the window of the trials ends, so that short windows have a figure too.",
 };
 
 const CPU_TIME: Offer = Offer {
@@ -435,6 +435,25 @@ mod tests {
         // One that began a moment ago may not have run yet.
         tree.set("proc/42/task/42/schedstat", "1000 0 1\n");
         assert_eq!(tree.read(&Worker)["worker.run_delay"], Ok(0));
+    }
+
+    /// A window may end long before the next reading, and the worker is gone by then.
+    #[test]
+    fn the_end_of_a_window_is_read_while_the_worker_is_there() {
+        let tree = tree();
+        let mut watch = tree.watch(&Worker);
+        tree.set("proc/42/task/42/schedstat", "2000 30 4\n");
+        assert_eq!(
+            watch.after(Nanos::from_millis(40))["worker.run_delay"],
+            Ok(25)
+        );
+        watch.watch.read_worker();
+        let last = |name: &str| {
+            let mut all = watch.watch.latest();
+            all.find_map(|(channel, last)| (channel.name == name).then_some(last?))
+        };
+        assert_eq!(last("worker.run_delay"), Some(Ok(30 + 5)));
+        assert_eq!(last("worker.cpu"), Some(Ok(2000 + 500)));
     }
 
     /// What it had used before would otherwise count as used in a window that began meanwhile.

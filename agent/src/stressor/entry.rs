@@ -11,12 +11,11 @@ use std::thread;
 use edgedyno_shared::load::{Effort, Kind, StressOrder, Throttle, kind_of};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
-use edgedyno_shared::wire::frame::{self, Frame};
 use edgedyno_sys::kernel::process::{affinity_of, set_affinity};
 use nix::unistd::{alarm, gettid};
 
 use super::board::{Count, Writer};
-use super::message::{GO, Ready, STOP, TASK, Task, WORD, Word};
+use super::message::{GO, Ready, STOP, TASK, Task, Word, hear, say};
 use super::pace::{Bucket, Pace};
 use super::{Most, Settings, Stressor, Work, find, tool_run};
 use crate::clock::{self, Clock, Monotonic};
@@ -135,18 +134,6 @@ fn set_deadline(control: &mut UnixStream, deadline: Nanos) -> io::Result<()> {
     control.set_read_timeout(Some(left))?;
     alarm::set(u32::try_from(left.as_secs()).unwrap_or(u32::MAX - 2) + 2);
     Ok(())
-}
-
-pub(super) fn say(voice: &Mutex<UnixStream>, word: &Word) -> io::Result<()> {
-    let frame = Frame::encode(WORD, word).map_err(io::Error::other)?;
-    let mut control = voice.lock().unwrap_or_else(PoisonError::into_inner);
-    frame::write_blocking(&mut *control, &frame)
-}
-
-pub(super) fn hear(control: &mut UnixStream, kind: u8) -> io::Result<Frame> {
-    let frame = frame::read_blocking(control, frame::LIMIT).map_err(io::Error::other)?;
-    let wanted = frame.filter(|frame| frame.kind == kind);
-    wanted.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Holds threads back until all begin, and tells them to end.
@@ -363,8 +350,10 @@ fn failed(detail: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use edgedyno_shared::wire::frame::{self, Frame};
+
     use super::super::board;
-    use super::super::message::Ready;
+    use super::super::message::{Ready, WORD};
     use super::*;
 
     /// The daemon's end of the line to a stressor that spins in this process, after its `Ready`.

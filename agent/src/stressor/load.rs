@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::message::{GO, STOP, TASK, Task, Word};
 use super::process::{self, Process};
-use super::tenant::{self, News, Said};
+use super::tenant::{self, Heard, News};
 use super::{caps, find, tool_run};
 use crate::clock::{Clock, Monotonic};
 use crate::daemon::repeat_folder::RepeatFolder;
@@ -44,12 +44,6 @@ pub struct Ground<'a> {
     pub folder: &'a RepeatFolder,
     /// A job for each tenant of the case, in its order.
     pub tenants: Vec<Job>,
-}
-
-/// What a process of a load said, by its number; none when a stressor is gone.
-pub(super) enum Heard {
-    Stressor(usize, Option<Word>),
-    Tenant(usize, Said),
 }
 
 /// Stressors and tenants of one repeat.

@@ -1,10 +1,14 @@
 //! What daemon and stressor say to each other over their socket pair.
 
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use edgedyno_shared::load::{StressOrder, ToolUsed};
 use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::failure::Failure;
+use edgedyno_shared::wire::frame::{self, Frame};
 use serde::{Deserialize, Serialize};
 
 /// Kind bytes of the daemon's frames: a [`Task`], and two without content.
@@ -47,4 +51,18 @@ pub(super) struct Ready {
     pub(super) memory: Option<Bytes>,
     pub(super) huge: Option<Bytes>,
     pub(super) notes: Vec<String>,
+}
+
+/// Says a word to the daemon.
+pub(super) fn say(voice: &Mutex<UnixStream>, word: &Word) -> io::Result<()> {
+    let frame = Frame::encode(WORD, word).map_err(io::Error::other)?;
+    let mut control = voice.lock().unwrap_or_else(PoisonError::into_inner);
+    frame::write_blocking(&mut *control, &frame)
+}
+
+/// Waits for a frame of that kind; any other is the end.
+pub(super) fn hear(control: &mut UnixStream, kind: u8) -> io::Result<Frame> {
+    let frame = frame::read_blocking(control, frame::LIMIT).map_err(io::Error::other)?;
+    let wanted = frame.filter(|frame| frame.kind == kind);
+    wanted.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }

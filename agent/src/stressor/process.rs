@@ -25,8 +25,8 @@ use tokio::time::timeout;
 use super::board::{self, Count};
 use super::caps::Share;
 use super::find;
-use super::load::Heard;
 use super::message::{Ready, WORD};
+use super::tenant::Heard;
 use super::waiting;
 use crate::worker::spawn::SelfExec;
 

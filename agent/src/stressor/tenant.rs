@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
-use super::load::Heard;
+use super::message::Word;
 use crate::clock::{Clock, Monotonic};
 use crate::daemon::repeat_folder::LaneFiles;
 use crate::worker::group::Group;
@@ -32,6 +32,12 @@ use crate::worker::verdict::{self, Remains};
 
 /// Bytes of its standard error that are kept.
 const WORDS: usize = 4096;
+
+/// What a process of a load said, by its number; none when a stressor is gone.
+pub(super) enum Heard {
+    Stressor(usize, Option<Word>),
+    Tenant(usize, Said),
+}
 
 /// What a tenant's process said or did.
 #[derive(Debug)]

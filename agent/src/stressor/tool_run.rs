@@ -20,8 +20,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use super::board::{Count, Writer};
-use super::entry::{hear, say};
-use super::message::{GO, Ready, STOP, Task, Word};
+use super::message::{GO, Ready, STOP, Task, Word, hear, say};
 use super::tool::{Ask, Told, Tool};
 use super::waiting;
 use crate::clock::{self, Clock, Monotonic};

@@ -62,6 +62,8 @@ pub struct Surroundings<'a> {
     pub agent_cpus: Vec<u16>,
     pub cancel: watch::Receiver<Cancel>,
     pub on_progress: &'a mut dyn FnMut(Progress) -> u64,
+    /// Told when the window of the trials is over and the worker still there.
+    pub on_window_end: &'a dyn Fn(),
 }
 
 /// Runs a worker to its end. What it told is in the folder's log and files; whatever goes wrong, also on
@@ -185,6 +187,7 @@ fn follow(
             }
         }
         Message::StageEnds(span) if span.stage == Stage::Measure => {
+            (around.on_window_end)();
             if let Some(load) = load {
                 load.window_ends();
             }

@@ -191,6 +191,11 @@ impl KnownBoards {
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(SettingsError::File { path, source }.into()),
         };
+        if text.is_empty() {
+            // No command writes that, not even when it takes the last board off.
+            let why = "it is empty".into();
+            return Err(KnownBoardsError::Content { path, why });
+        }
         Self::parse(&text).map_err(|why| KnownBoardsError::Content { path, why })
     }
 
@@ -312,6 +317,28 @@ mod tests {
         assert_eq!(again.get("s100-lab"), Some(&board()));
         assert_eq!(again.get("pi"), Some(&behind_ssh()));
         assert!(again.forget("s100-lab") && !again.forget("s100-lab"));
+    }
+
+    /// A list that is taken for an empty one is written over by the next command.
+    #[test]
+    fn a_file_of_which_a_disk_kept_nothing_or_half_is_no_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings::at(folder.path());
+        let none = |boards: &mut KnownBoards| Ok::<_, KnownBoardsError>(boards.forget("a"));
+        KnownBoards::change(&settings, |boards| boards.add("a", board())).unwrap();
+        let whole = fs::read_to_string(settings.boards()).unwrap();
+        let half = &whole[..whole.rfind("key").unwrap() + 20];
+        for spoiled in ["", half] {
+            fs::write(settings.boards(), spoiled).unwrap();
+            let why = KnownBoards::change(&settings, none)
+                .unwrap_err()
+                .to_string();
+            assert!(why.contains("is no list of boards"), "{spoiled:?}: {why}");
+            assert_eq!(fs::read_to_string(settings.boards()).unwrap(), spoiled);
+        }
+        fs::write(settings.boards(), &whole).unwrap();
+        assert!(KnownBoards::change(&settings, none).unwrap());
+        assert_eq!(KnownBoards::read(&settings).unwrap().iter().count(), 0);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::link::{Greeted, Link, LinkError};
 use super::{Board, ConnectError};
+use crate::whole_file::free_bytes;
 
 /// The name of this machine as a board.
 pub const NAME: &str = "local";
@@ -41,6 +42,9 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A daemon of another build may have this long a repeat to finish.
 const RETIRE_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Lock, list of stores, log: a few blocks of a file system.
+const LEAST_ROOM: u64 = 64 << 10;
 
 /// A daemon that is killed while it starts is started again so often.
 const MOST_KILLS: u32 = 3;
@@ -185,7 +189,7 @@ impl Local {
     ) -> ConnectError {
         let source = match ended.filter(|status| !status.success()) {
             Some(status) => {
-                let said = last_error(&self.folders.log());
+                let said = last_error(&self.folders.log()).or_else(|| full(&self.folders.state));
                 let said = said.map(|line| format!(": {line}")).unwrap_or_default();
                 io::Error::other(format!("it ended with {status}{said}"))
             }
@@ -214,6 +218,15 @@ impl Board for Local {
     async fn connect(&self, store: StoreId) -> Result<Link, ConnectError> {
         self.reach(store).await
     }
+}
+
+/// A daemon that finds its disk full can write no log either.
+fn full(state: &Path) -> Option<String> {
+    let free = free_bytes(state).filter(|free| *free < LEAST_ROOM)?;
+    let folder = state.display();
+    Some(format!(
+        "{free} bytes are free in {folder}, and it needs {LEAST_ROOM}"
+    ))
 }
 
 /// What a daemon wrote to its log last, if that was an error.

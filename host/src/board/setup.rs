@@ -195,7 +195,7 @@ pub async fn add(
         offload: wishes.offload,
     };
     let environment = route.environment();
-    let before = deploy::look(&shell, &base, &agent, &environment).await?;
+    let before = deploy::look(&shell, &base, &agent, &environment, &identity.public()).await?;
     let brought = async {
         let deployed = send(&shell, &base, &agent, &before, &route, identity, tell).await?;
         route.program.clone_from(&deployed.program);
@@ -208,7 +208,15 @@ pub async fn add(
         Ok(brought) => brought,
         Err(why) => {
             // What cannot be taken back now is found by the next `add`.
-            let undone = clear::undo(&shell, &base, &agent, &before, &environment).await;
+            let undone = clear::undo(
+                &shell,
+                &base,
+                &agent,
+                &before,
+                &environment,
+                &identity.public(),
+            )
+            .await;
             undone.unwrap_or_else(|why| tracing::warn!("the board is not as it was: {why}"));
             return Err(why);
         }
@@ -240,7 +248,14 @@ pub async fn update(
     }
     let temporary = Temporary::new()?;
     let agent = agents::find(agent, &route.architecture, &temporary.path)?;
-    let before = deploy::look(&shell, base, &agent, &route.environment()).await?;
+    let before = deploy::look(
+        &shell,
+        base,
+        &agent,
+        &route.environment(),
+        &identity.public(),
+    )
+    .await?;
     let deployed = send(&shell, base, &agent, &before, route, identity, tell).await?;
     let was_known = route.program == deployed.program;
     let route = SshRoute {

@@ -484,7 +484,10 @@ impl Models {
                     io::Error::new(io::ErrorKind::AlreadyExists, "there is a file of that name");
                 return Err(not_writable(&to)(taken));
             }
-            fs::rename(&part, &to).map_err(not_writable(&to))?;
+            let synced = File::open(&part).and_then(|file| file.sync_all());
+            synced
+                .and_then(|()| fs::rename(&part, &to))
+                .map_err(not_writable(&to))?;
             put.push(to);
         }
         put.reverse();

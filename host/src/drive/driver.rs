@@ -251,7 +251,10 @@ impl<'a, B: Board> Driver<'a, B> {
 
     fn unreachable(&self, source: ConnectError) -> DriveError {
         let board = self.board.name().to_owned();
-        DriveError::Connect { board, source }
+        match self.was_there {
+            true => DriveError::Gone { board, source },
+            false => DriveError::Connect { board, source },
+        }
     }
 }
 

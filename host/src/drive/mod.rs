@@ -78,6 +78,9 @@ pub enum DriveEnd {
 pub enum DriveError {
     #[error("board {board} cannot be reached")]
     Connect { board: String, source: ConnectError },
+    /// It was reached in this run.
+    #[error("board {board} cannot be reached any more")]
+    Gone { board: String, source: ConnectError },
     #[error("the connection to board {board} is lost again and again")]
     Lost { board: String, source: LinkError },
     #[error("what is to be sent to board {board} is too large")]
@@ -116,6 +119,17 @@ impl From<DriveError> for CommandError {
                 };
                 let hint = source.hint(&board);
                 Self::new(exit, text).because(source).hint_if(hint)
+            }
+            DriveError::Gone { source, board } => {
+                let exit = match &source {
+                    _ if source.is_incompatible() => Exit::INCOMPATIBLE,
+                    _ => Exit::BOARD,
+                };
+                let mend = source.hint(&board).map(|hint| hint + "; ");
+                Self::new(exit, text).because(source).hint(format!(
+                    "{}finished repeats are stored, go on with `--resume last`",
+                    mend.unwrap_or_default()
+                ))
             }
             DriveError::Lost { source, .. } => Self::new(Exit::BOARD, text)
                 .because(source)

@@ -1,7 +1,7 @@
 //! Plans driven against a scripted agent that keeps its queue and spool over connections.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use super::{DriveEnd, DriveError, DriveEvent, Driver, LeaseWish, Plan};
 use crate::board::content::Content;
 use crate::board::link::{Greeted, Link, LinkError};
 use crate::board::script::FakeAgent;
+use crate::board::ssh::{Fault, Shell, SshError};
 use crate::board::{Board, ConnectError};
 use crate::plan::Planner;
 use crate::plan::fixed::StaticPlan;
@@ -122,6 +123,8 @@ struct Agent {
     pieces: usize,
     /// It has all files that it is offered, and answers once so many were.
     has_all_of: Option<usize>,
+    /// Why it is not reached, once it was.
+    faults: VecDeque<ConnectError>,
 }
 
 impl Agent {
@@ -177,6 +180,11 @@ impl Board for ScriptedBoard {
     async fn connect(&self, store: StoreId) -> Result<Link, ConnectError> {
         let (near, far) = tokio::io::duplex(1 << 20);
         let agent = self.0.clone();
+        if agent.borrow().connections > 0
+            && let Some(fault) = agent.borrow_mut().faults.pop_front()
+        {
+            return Err(fault);
+        }
         agent.borrow_mut().connections += 1;
         tokio::task::spawn_local(async move { serve(agent, FakeAgent::welcome(far).await).await });
         let (read, write) = tokio::io::split(near);
@@ -876,6 +884,118 @@ fn an_agent_of_another_build_is_not_driven() {
     let error = crate::exit::CommandError::from(refused);
     assert_eq!(error.exit, crate::exit::Exit::INCOMPATIBLE);
     assert!(error.hint.unwrap().contains("`edgedyno board update b`"));
+}
+
+/// Every way in which a board that was there is not reached any more: whether it is waited for, or else what the
+/// hint says that mends it.
+fn ways_to_be_away() -> Vec<(ConnectError, Option<&'static str>)> {
+    let address = "10.0.0.7:7447".parse().unwrap();
+    let io = || std::io::Error::from(std::io::ErrorKind::NotFound);
+    let of_ssh = |fault: Fault| {
+        let mends = match fault {
+            Fault::Name | Fault::Reach | Fault::Slow | Fault::Other => None,
+            Fault::NoProgram => Some("OpenSSH"),
+            Fault::HostKeyUnknown => Some("fingerprint"),
+            Fault::HostKeyChanged => Some("ssh-keygen -R"),
+            Fault::Authentication => Some("ssh-copy-id"),
+            Fault::Shell => Some("/bin/sh -c id"),
+            Fault::AgentMissing | Fault::AgentUnusable => Some("board update scripted"),
+        };
+        let shell = Shell::by("", "ssh://u@h".parse().unwrap());
+        (SshError::new(&shell, fault, "as it is").into(), mends)
+    };
+    let other_build = LinkError::Incompatible {
+        agent: edgedyno_shared::ids::BuildId("old".into()),
+    };
+    let mut all: Vec<(ConnectError, Option<&'static str>)> =
+        Fault::ALL.into_iter().map(of_ssh).collect();
+    all.extend([
+        (
+            ConnectError::Unreachable {
+                address,
+                source: io(),
+            },
+            None,
+        ),
+        (LinkError::Closed.into(), None),
+        (LinkError::Silent.into(), None),
+        (
+            ConnectError::NotKnown { address },
+            Some("edgedyno-agent pair"),
+        ),
+        (ConnectError::WrongKey { address }, Some("pair again")),
+        (
+            ConnectError::OtherProtocol { address },
+            Some("board update scripted"),
+        ),
+        (other_build.into(), Some("board update scripted")),
+        (ConnectError::NoAddress, Some("boards.toml")),
+        (ConnectError::StillRetiring, Some("when it has ended")),
+        (
+            ConnectError::NoAnswer {
+                seconds: 5,
+                log: "/no/agent.log".into(),
+                source: io(),
+            },
+            Some("EDGEDYNO_AGENT_STATE"),
+        ),
+        (
+            ConnectError::Start {
+                program: "x".into(),
+                source: io(),
+            },
+            Some("EDGEDYNO_AGENT"),
+        ),
+        (
+            ConnectError::Socket {
+                path: "/no".into(),
+                source: io(),
+            },
+            Some("EDGEDYNO_AGENT_STATE"),
+        ),
+    ]);
+    all
+}
+
+#[test]
+fn a_board_that_was_there_is_waited_for_where_waiting_can_mend_it_and_no_longer() {
+    for (fault, mends) in ways_to_be_away() {
+        let what = format!("{fault:?}");
+        let why = fault.to_string();
+        let board = ScriptedBoard::new(&[Fate::CutDelivery]);
+        {
+            let mut agent = board.0.borrow_mut();
+            agent.is_remote = true;
+            agent.faults.push_back(fault);
+        }
+        let driven = drive(&board, 1);
+        let told =
+            |event: &DriveEvent| matches!(event, DriveEvent::Reconnecting(told) if *told == why);
+        match mends {
+            None => {
+                assert_eq!(driven.end.unwrap(), DriveEnd::Complete, "{what}");
+                assert!(
+                    driven.events.iter().any(told),
+                    "{what}: {:?}",
+                    driven.events
+                );
+                assert_eq!(driven.rows.len(), 1, "{what}");
+            }
+            Some(mends) => {
+                let error = crate::exit::CommandError::from(driven.end.unwrap_err());
+                assert_eq!(
+                    error.what, "board scripted cannot be reached any more",
+                    "{what}"
+                );
+                let hint = error.hint.unwrap();
+                assert!(hint.contains(mends), "{what}: {hint}");
+                assert!(
+                    hint.ends_with("go on with `--resume last`"),
+                    "{what}: {hint}"
+                );
+            }
+        }
+    }
 }
 
 /// Each board has a thread, a connection to the store and cases of its own.

@@ -36,7 +36,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "run_queue_delay",
         level: Level::Warning,
-        meaning: "Threads of the worker wanted to run and waited for a CPU for more than 1 % of the window, all threads together.",
+        meaning: "Threads of the worker wanted to run and waited for a CPU for more than 1 % of the window, all threads together. Windows under half a second tell nothing: one wait is too large a share of them.",
         check: run_queue_delay,
     },
     Rule {

@@ -305,6 +305,7 @@ impl Installer {
             let _ = fs::rename(&old.path, &folder);
             return Err(RuntimeError::cache(&folder)(e));
         }
+        whole_file::sync_name(&folder);
         match installed(&folder, &note) {
             Entry::Installed(installed) => Ok(Outcome::Installed(installed)),
             Entry::Broken { folder, why } => {

@@ -19,6 +19,14 @@ pub enum StoreError {
     NotWritable { dir: PathBuf, why: String },
     #[error("store {dir} cannot be read: {why}")]
     NotReadable { dir: PathBuf, why: String },
+    #[error(
+        "store {dir} cannot be read: no room beside it for SQLite's index of what was written last ({free} bytes are free, {needed} are needed)"
+    )]
+    NoRoomToRead {
+        dir: PathBuf,
+        free: u64,
+        needed: u64,
+    },
     #[error("no room left to {doing} in store {dir}")]
     Full { dir: PathBuf, doing: &'static str },
     #[error("store {0} is being written by another process for too long")]
@@ -68,6 +76,7 @@ impl StoreError {
             Self::NotFound(_)
             | Self::NotWritable { .. }
             | Self::NotReadable { .. }
+            | Self::NoRoomToRead { .. }
             | Self::NoSuchRun { .. }
             | Self::AmbiguousRun { .. }
             | Self::NoSuchCase { .. }
@@ -90,6 +99,9 @@ impl StoreError {
             Self::Newer { .. } => "read it with the version that wrote it, or a later one",
             Self::NotWritable { .. } => "choose another place with --store DIR",
             Self::NotReadable { .. } => "check its permissions, or name another with --store DIR",
+            Self::NoRoomToRead { .. } => {
+                "make room on that disk, or copy the folder to another and name it with --store DIR"
+            }
             Self::Full { .. } => {
                 "make room and go on with --resume: what is stored stays, the board keeps the rest"
             }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::place::FILE;
 use super::{Result, StoreError};
+use crate::whole_file::{free_bytes, sync_name};
 
 /// Layouts in order; the number of the last is this program's.
 const MIGRATIONS: &[&str] = &[
@@ -24,6 +25,9 @@ const MIGRATIONS: &[&str] = &[
 /// How often a store is opened again that could not be read, and how much longer each wait is.
 const READ_TRIES: u32 = 5;
 const READ_PAUSE: Duration = Duration::from_millis(20);
+
+/// SQLite's index of a write-ahead log is at least so large (https://sqlite.org/walformat.html, section 2).
+const LOG_INDEX_BYTES: u64 = 32 << 10;
 
 /// How long to wait for another process's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -142,6 +146,8 @@ fn make_folder(dir: &Path) -> Result<()> {
         return Ok(());
     }
     std::fs::create_dir_all(dir).map_err(|e| not_writable(dir, &e.to_string()))?;
+    // SQLite syncs the names in it, and not its own.
+    sync_name(dir);
     // Measurements are not sources: keep version control from picking them up.
     std::fs::write(dir.join(".gitignore"), "*\n").map_err(|e| not_writable(dir, &e.to_string()))
 }
@@ -179,10 +185,18 @@ fn try_read_only(path: &Path) -> rusqlite::Result<Connection> {
     }
 }
 
+/// An empty one counts where nobody could write to it: SQLite makes it before it finds that there is no room.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    Path::new(&log).exists()
+    match std::fs::metadata(log) {
+        Ok(log) => log.len() > 0 || !path.parent().is_some_and(is_full),
+        Err(_) => false,
+    }
+}
+
+fn is_full(dir: &Path) -> bool {
+    free_bytes(dir).is_some_and(|free| free < LOG_INDEX_BYTES)
 }
 
 /// A path as SQLite's URI file names want it.
@@ -265,11 +279,60 @@ fn writing_failed(dir: &Path, e: rusqlite::Error) -> StoreError {
 }
 
 fn reading_failed(dir: &Path, e: rusqlite::Error) -> StoreError {
-    match StoreError::sql(dir, "open it", e) {
-        StoreError::Sql { source, .. } => StoreError::NotReadable {
-            dir: dir.to_owned(),
+    unread(dir, e, free_bytes(dir))
+}
+
+/// What reading needs to write is small, and only a full disk has no room for it.
+fn unread(dir: &Path, e: rusqlite::Error, free: Option<u64>) -> StoreError {
+    let dir_buf = dir.to_owned();
+    match (StoreError::sql(dir, "open it", e), free) {
+        (StoreError::Sql { .. } | StoreError::Full { .. }, Some(free))
+            if free < LOG_INDEX_BYTES =>
+        {
+            StoreError::NoRoomToRead {
+                dir: dir_buf,
+                free,
+                needed: LOG_INDEX_BYTES,
+            }
+        }
+        (StoreError::Sql { source, .. }, _) => StoreError::NotReadable {
+            dir: dir_buf,
             why: source.to_string(),
         },
-        other => other,
+        (other, _) => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn a_store_on_a_full_disk_says_that_it_is_full_and_what_helps() {
+        // SQLITE_IOERR, _IOERR_SHMSIZE, _CANTOPEN, _FULL (https://sqlite.org/rescode.html).
+        for code in [10, 4874, 14, 13] {
+            let why = unread(Path::new("/lab"), failure(code), Some(4096));
+            let text = why.to_string();
+            assert!(
+                text.starts_with("store /lab cannot be read: no room"),
+                "{text}"
+            );
+            assert!(
+                text.contains("4096 bytes are free, 32768 are needed"),
+                "{text}"
+            );
+            assert!(why.hint().unwrap().contains("--store DIR"));
+        }
+        for (code, free) in [(10, Some(1 << 30)), (10, None)] {
+            let why = unread(Path::new("/lab"), failure(code), free);
+            assert!(matches!(why, StoreError::NotReadable { .. }), "{why}");
+        }
+        // What is wrong with the file itself is said of a full disk too.
+        let why = unread(Path::new("/lab"), failure(11), Some(0));
+        assert!(matches!(why, StoreError::Damaged { .. }), "{why}");
     }
 }

@@ -21,15 +21,65 @@ pub struct ProgressLine {
     done: usize,
     /// Length of a window, zero where trials are counted.
     window: Nanos,
-    /// What is waited for is said once, not each second.
-    waiting: Option<Failure>,
-    reconnecting: Option<String>,
+    waiting: Said<Failure>,
+    reconnecting: Said<String>,
     /// The board, where there are several.
     board: String,
     /// A failure is told with its case, since there are many.
     names_cases: bool,
     /// By the host's clock, and how many repeats were done by then.
     began: (i64, usize),
+}
+
+/// What is waited for: said once, not each second, and again now and then as long as it lasts.
+struct Said<T> {
+    what: Option<T>,
+    /// When it was said last, and since when it is waited, by a steady clock.
+    at_ns: i64,
+    since_ns: i64,
+}
+
+/// How long a wait goes on before it is said again.
+const SAY_AGAIN_NS: i64 = 60_000_000_000;
+
+impl<T> Default for Said<T> {
+    fn default() -> Self {
+        Self {
+            what: None,
+            at_ns: 0,
+            since_ns: 0,
+        }
+    }
+}
+
+impl<T: Clone + PartialEq> Said<T> {
+    /// Whether it is to be said now; after how long, when it is the same wait that goes on.
+    fn say(&mut self, what: &T, now_ns: i64) -> Option<Option<Duration>> {
+        let is_first = self.what.is_none();
+        if is_first {
+            self.since_ns = now_ns;
+        }
+        let is_same = self.what.as_ref() == Some(what);
+        if is_same && now_ns - self.at_ns < SAY_AGAIN_NS {
+            return None;
+        }
+        let waited = (now_ns - self.since_ns).max(0);
+        self.what = Some(what.clone());
+        self.at_ns = now_ns;
+        let long = waited >= SAY_AGAIN_NS;
+        Some(long.then(|| Duration::from_nanos(waited as u64)))
+    }
+
+    /// It is over: the next one is said at once.
+    fn end(&mut self) {
+        self.what = None;
+    }
+}
+
+/// ` for 2 min`, where it has taken long.
+fn for_long(waited: Option<Duration>) -> String {
+    let text = |waited: Duration| format!(" for {}", duration(waited.as_secs_f64()));
+    waited.map(text).unwrap_or_default()
 }
 
 /// One line for each board of a sweep.
@@ -91,16 +141,25 @@ impl ProgressLine {
             total,
             done: 0,
             window,
-            waiting: None,
+            waiting: Said::default(),
             board: String::new(),
             names_cases: false,
             began: (clock::unix_ns(), 0),
-            reconnecting: None,
+            reconnecting: Said::default(),
         }
     }
 
     /// Shows an event; what a user must know is said on a line of its own, terminal or not.
     pub fn tell(&mut self, event: &DriveEvent) {
+        if !matches!(
+            event,
+            DriveEvent::Reconnecting(_) | DriveEvent::Stopping { .. }
+        ) {
+            self.reconnecting.end();
+        }
+        if matches!(event, DriveEvent::Started(_) | DriveEvent::Progress(_)) {
+            self.waiting.end();
+        }
         match event {
             DriveEvent::Sending { name, done, total } => {
                 let (done, total) = (units::bytes(*done as f64), units::bytes(*total as f64));
@@ -134,22 +193,22 @@ impl ProgressLine {
             DriveEvent::StoredOther(key) => {
                 self.say(&format!("a repeat of run {} was stored too", key.run));
             }
-            DriveEvent::Waiting(why) if self.waiting.as_ref() == Some(why) => {}
             DriveEvent::Waiting(why) => {
-                self.say(&format!("waiting: {}", why.detail));
-                if let Some(hint) = &why.hint {
-                    self.say(&format!("hint: {hint}"));
+                if let Some(waited) = self.waiting.say(why, clock::monotonic_ns()) {
+                    self.say(&format!("waiting{}: {}", for_long(waited), why.detail));
+                    if let Some(hint) = &why.hint {
+                        self.say(&format!("hint: {hint}"));
+                    }
                 }
-                self.waiting = Some(why.clone());
             }
             DriveEvent::Dropped(key) => self.say(&format!(
                 "a repeat of run {} was dropped: the run is no longer in the store",
                 key.run
             )),
-            DriveEvent::Reconnecting(why) if self.reconnecting.as_ref() == Some(why) => {}
             DriveEvent::Reconnecting(why) => {
-                self.reconnecting = Some(why.clone());
-                self.say(&format!("connecting again: {why}"));
+                if let Some(waited) = self.reconnecting.say(why, clock::monotonic_ns()) {
+                    self.say(&format!("connecting again{}: {why}", for_long(waited)));
+                }
             }
             DriveEvent::Stopping { now: false } => {
                 self.say("stopping after this repeat; Ctrl-C again kills it");
@@ -242,6 +301,26 @@ mod tests {
             trials,
             recent_p50,
         }
+    }
+
+    #[test]
+    fn a_wait_is_said_once_and_again_each_minute_with_its_reason_as_it_is_then() {
+        let mut said = Said::default();
+        let mut at = |second: i64, why: &str| {
+            let waited = said.say(&why.to_owned(), second * 1_000_000_000);
+            waited.map(|waited| for_long(waited) + ": " + why)
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(at(100, "no route"), text(": no route"));
+        assert_eq!(at(101, "no route"), None);
+        assert_eq!(at(130, "refused"), text(": refused"));
+        assert_eq!(at(189, "refused"), None);
+        assert_eq!(at(190, "refused"), text(" for 1 min 30 s: refused"));
+        assert_eq!(at(249, "refused"), None);
+        assert_eq!(at(251, "refused"), text(" for 2 min 31 s: refused"));
+        said.end();
+        let again = said.say(&"refused".to_owned(), 252_000_000_000);
+        assert_eq!(again, Some(None), "another wait");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Shell;
-use super::fault::{Fault, SshError, last_words};
+use super::fault::{Fault, SshError};
 use super::shell::marker;
 use crate::board::known::SshRoute;
 use crate::board::link::{Greeted, Link, LinkError};
@@ -153,7 +153,7 @@ async fn ended(shell: &Shell, mut child: Child, words: JoinHandle<String>) -> Ss
     let said = said.ok().and_then(Result::ok).unwrap_or_default();
     match code {
         // The relay's own word for an agent that failed.
-        Some(4) => SshError::new(shell, Fault::AgentUnusable, last_words(&said)),
+        Some(4) => SshError::of_relay(shell, &said),
         code => SshError::ended(shell, code, &said),
     }
 }

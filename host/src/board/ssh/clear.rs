@@ -1,9 +1,10 @@
 //! Taking the agent away from a board again: all of it, or what an `add` brought that failed.
 
 use edgedyno_shared::folders::AgentFolders;
+use edgedyno_shared::link::key::PublicKey;
 
 use super::Shell;
-use super::deploy::{Before, DeployError, KEEPS, MADE, exported, version_folder};
+use super::deploy::{Before, DeployError, HOSTS, KEEPS, MADE, exported, on_disk, version_folder};
 use super::fault::SshError;
 use super::shell::is_plain_path;
 use super::start::UNIT_NAME;
@@ -127,22 +128,24 @@ fn removal(base: &str, environment: &str, own: &Own, arenas: Option<&str>) -> St
 }
 
 /// Takes back what an `add` brought that failed, and only that: the agent when the board did not have it, and
-/// folders that were not there before, with what the agent put into those of its own.
+/// folders that were not there before, with what the agent put into those of its own. In a list of hosts that was
+/// there before, this host's line.
 pub async fn undo(
     shell: &Shell,
     base: &str,
     agent: &AgentFile,
     before: &Before,
     environment: &str,
+    host: &PublicKey,
 ) -> Result<(), SshError> {
     let folder = version_folder(base, &agent.sha256);
-    let script = exported(environment) + &undoing(base, &folder, before);
+    let script = exported(environment) + &undoing(base, &folder, before, host);
     shell.run(&script).await.map(drop)
 }
 
 /// The script of [`undo`]. A state folder that was there before may name the program as the one that serves. Of
 /// the cache only what is empty goes: it may be that of the host too.
-fn undoing(base: &str, folder: &str, before: &Before) -> String {
+fn undoing(base: &str, folder: &str, before: &Before, host: &PublicKey) -> String {
     let made = before.absent.join(" ");
     let mut program = String::new();
     if !before.has_it {
@@ -151,15 +154,31 @@ fn undoing(base: &str, folder: &str, before: &Before) -> String {
             program.extend(["rm -f ", base, "/", MADE, "\n"]);
         }
     }
+    let dismissal = match before.is_admitted {
+        true => String::new(),
+        false => dismissal(host),
+    };
     format!(
         "{KEEPS}made() {{ case \" {made} \" in *\" $1 \"*) ;; *) return 1;; esac; }}\n\
          serves() {{ grep -qF \"$1/\" \"$state/program\" 2>/dev/null; }}\n\
          if made \"$state\"; then\ndaemon=$(cat \"$state/agent.lock\" 2>/dev/null)\n\
          [ -z \"$daemon\" ] || kill \"$daemon\" 2>/dev/null\n\
          for turn in 1 2 3; do [ -n \"$daemon\" ] && kill -0 \"$daemon\" 2>/dev/null || break; sleep 1; done\n\
-         rm -rf \"$state\"\nfi\n{program}\
+         rm -rf \"$state\"\nfi\n{dismissal}{program}\
          if made \"$cache\"; then rmdir \"$cache\"/* 2>/dev/null; fi\n\
          for folder in {made}; do rmdir \"$folder\" 2>/dev/null; done\ntrue"
+    )
+}
+
+/// Takes a host's line out of the agent's list, and the list away when nothing else is in it.
+fn dismissal(host: &PublicKey) -> String {
+    let line = format!("'^[[:space:]]*[a-z]+[[:space:]]+{host}([[:space:]]|$)'");
+    format!(
+        "hosts={HOSTS}\nif grep -qE {line} \"$hosts\" 2>/dev/null; then\numask 077\n\
+         grep -vE {line} \"$hosts\" > \"$hosts.new\"\n\
+         case $? in 0) {sync}mv -f \"$hosts.new\" \"$hosts\";; 1) rm -f \"$hosts.new\" \"$hosts\";; \
+         *) rm -f \"$hosts.new\";; esac\nfi\n",
+        sync = on_disk("\"$hosts.new\"")
     )
 }
 
@@ -171,6 +190,8 @@ mod tests {
     use super::super::testing::{names, route};
     use super::*;
     use crate::board::known::Start;
+
+    const HOST: PublicKey = PublicKey([5; 32]);
 
     /// A board's shell with that home, and nothing of this machine's own.
     fn on_board(home: &Path, script: &str) -> Vec<String> {
@@ -200,8 +221,8 @@ mod tests {
         on_board(
             home,
             &format!(
-                "{environment}{KEEPS}mkdir -p {base}/0.1.0-ab \"$state/queue\" \"$cache/runtimes\" \
-                 \"$XDG_RUNTIME_DIR/edgedyno\"\ntouch {base}/0.1.0-ab/edgedyno-agent \"$state/agent.log\"\n{note}"
+                "{environment}{KEEPS}mkdir -p {base} && {note}mkdir -p {base}/0.1.0-ab \"$state/queue\" \"$cache/runtimes\" \
+                 \"$XDG_RUNTIME_DIR/edgedyno\"\ntouch {base}/0.1.0-ab/edgedyno-agent \"$state/agent.log\"\n"
             ),
         );
     }
@@ -210,9 +231,8 @@ mod tests {
     fn before(home: &Path, base: &Path) -> Before {
         let told = on_board(home, &absent(&base.display().to_string()));
         Before {
-            has_it: false,
-            is_noted: false,
             absent: told_absent(&told.join("\n")),
+            ..Before::default()
         }
     }
 
@@ -334,7 +354,10 @@ mod tests {
             let before = before(&home, &base);
             bring(&home, &base, "");
             let at = base.display().to_string();
-            on_board(&home, &undoing(&at, &format!("{at}/0.1.0-ab"), &before));
+            on_board(
+                &home,
+                &undoing(&at, &format!("{at}/0.1.0-ab"), &before, &HOST),
+            );
             let left = on_board(&home, "cd \"$HOME\" && find .");
             let left: Vec<&str> = left
                 .iter()
@@ -365,17 +388,48 @@ mod tests {
         let at = base.display().to_string();
         let folder = format!("{at}/0.1.0-ab");
         std::fs::write(state.join("program"), format!("x {folder}/edgedyno-agent")).unwrap();
-        on_board(&home, &undoing(&at, &folder, &before));
+        on_board(&home, &undoing(&at, &folder, &before, &HOST));
         assert!(Path::new(&folder).is_dir(), "it serves");
         std::fs::remove_file(state.join("program")).unwrap();
         let had = Before {
             has_it: true,
             ..before.clone()
         };
-        on_board(&home, &undoing(&at, &folder, &had));
+        on_board(&home, &undoing(&at, &folder, &had, &HOST));
         assert!(Path::new(&folder).is_dir(), "it was there before");
-        on_board(&home, &undoing(&at, &folder, &before));
+        on_board(&home, &undoing(&at, &folder, &before, &HOST));
         assert!(!base.exists());
         assert!(state.join("agent.log").is_file(), "another's state");
+    }
+
+    /// Rights that somebody else gave are theirs to take.
+    #[test]
+    fn of_a_list_of_hosts_that_was_there_only_this_hosts_line_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        let hosts = home.join(".local/state/edgedyno/identity/authorized_hosts");
+        std::fs::create_dir_all(hosts.parent().unwrap()).unwrap();
+        let base = home.join(".local/lib/edgedyno");
+        let at = base.display().to_string();
+        let before = before(&home, &base);
+        let other = format!("# {HOST} is the lab\nrun {} {HOST}\n", PublicKey([6; 32]));
+        let own = format!("admin {HOST} u@h\n");
+        let after = |text: String, before: &Before| {
+            std::fs::write(&hosts, text).unwrap();
+            on_board(
+                &home,
+                &undoing(&at, &format!("{at}/0.1.0-ab"), before, &HOST),
+            );
+            std::fs::read_to_string(&hosts).unwrap_or_default()
+        };
+        assert_eq!(after(format!("{other}{own}"), &before), other);
+        assert_eq!(after(other.clone(), &before), other);
+        assert_eq!(after(own.clone(), &before), "");
+        assert_eq!(names(hosts.parent().unwrap()), [""; 0]);
+        let known = Before {
+            is_admitted: true,
+            ..before
+        };
+        assert_eq!(after(own.clone(), &known), own, "it was in before");
     }
 }

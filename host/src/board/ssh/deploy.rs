@@ -103,6 +103,8 @@ pub struct Before {
     pub(super) has_it: bool,
     /// What an agent that came before made there.
     pub(super) is_noted: bool,
+    /// The host that is to be introduced, in whatever role.
+    pub(super) is_admitted: bool,
     /// Folders that an agent uses and those above them, the deepest first, as far as they were not there.
     pub(super) absent: Vec<String>,
 }
@@ -113,19 +115,23 @@ pub async fn look(
     base: &str,
     agent: &AgentFile,
     environment: &str,
+    host: &PublicKey,
 ) -> Result<Before, DeployError> {
     debug_assert!(is_plain_path(base), "{base}");
     let folder = version_folder(base, &agent.sha256);
     let script = format!(
-        "{}{}[ -e {base}/{MADE} ] && echo noted\n{folder}/edgedyno-agent self-hash",
+        "{}{}[ -s {base}/{MADE} ] && echo noted\n\
+         grep -qF {host} {HOSTS} 2>/dev/null && echo admitted\n{folder}/edgedyno-agent self-hash",
         exported(environment),
         absent(base)
     );
     let found = shell.run(&script).await?;
     let hash = agent.sha256.to_string();
+    let told = |word: &str| found.output.lines().any(|line| line.trim() == word);
     Ok(Before {
-        has_it: found.output.lines().any(|line| line.trim() == hash),
-        is_noted: found.output.lines().any(|line| line == "noted"),
+        has_it: told(&hash),
+        is_noted: told("noted"),
+        is_admitted: told("admitted"),
         absent: told_absent(&found.output),
     })
 }
@@ -144,15 +150,16 @@ pub async fn deploy(
     let program = format!("{folder}/edgedyno-agent");
     if !before.has_it {
         let unfinished = format!("{base}/.new-{}", marker());
+        // The note is there before anything that an interrupted command leaves.
         let line = format!(
-            "umask 077; mkdir -p {base} && cat > {unfinished} || {{ rm -f {unfinished}; exit 9; }}"
+            "umask 077; mkdir -p {base} && {}cat > {unfinished} || {{ rm -f {unfinished}; exit 9; }}",
+            note_absent(base, &before.absent)
         );
         let sent = shell.send(&line, &agent.path, tell).await?;
         if sent.code != 0 {
             return Err(refused(&sent));
         }
-        let note = note_absent(base, &before.absent);
-        install(shell, &unfinished, &folder, agent, &note).await?;
+        install(shell, &unfinished, &folder, agent).await?;
     }
     let script = format!(
         "{program} version || exit 1\n{}{}",
@@ -216,6 +223,9 @@ pub(super) const MADE: &str = ".made";
 pub(super) const KEEPS: &str = "state=\"${EDGEDYNO_AGENT_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/edgedyno}\"\n\
     cache=\"${EDGEDYNO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/edgedyno}\"\n";
 
+/// The agent's list of hosts, behind [`KEEPS`].
+pub(super) const HOSTS: &str = "\"$state/identity/authorized_hosts\"";
+
 /// Tells the folders that are not there yet of those that an agent uses, and of the folders above them.
 pub(super) fn absent(base: &str) -> String {
     format!(
@@ -235,15 +245,23 @@ pub(super) fn told_absent(output: &str) -> Vec<String> {
     folders.map(str::to_owned).collect()
 }
 
-/// Keeps what was not there, unless an agent that came before did.
+/// Keeps what was not there, unless an agent that came before did: what comes before the next command on a line
+/// that must hold no quote. A note that is empty is none.
 pub(super) fn note_absent(base: &str, folders: &[String]) -> String {
-    match folders.is_empty() {
-        true => String::new(),
-        false => format!(
-            "[ -e {base}/{MADE} ] || printf '%s\\n' {} > {base}/{MADE}\n",
-            folders.join(" ")
-        ),
+    if folders.is_empty() {
+        return String::new();
     }
+    let (made, unfinished) = (
+        format!("{base}/{MADE}"),
+        format!("{base}/.new-{}", marker()),
+    );
+    format!(
+        "{{ [ -s {made} ] || {{ for folder in {}; do echo $folder || exit 9; done > {unfinished} && {{ {}; }} && \
+         mv -f {unfinished} {made} && {{ {}; }}; }}; }} && ",
+        folders.join(" "),
+        on_disk(&unfinished).trim_end(),
+        on_disk(base).trim_end(),
+    )
 }
 
 /// Tries what arrived under its working name, and gives it its own.
@@ -252,12 +270,11 @@ async fn install(
     unfinished: &str,
     folder: &str,
     agent: &AgentFile,
-    note: &str,
 ) -> Result<(), DeployError> {
     let script = format!(
         "chmod 755 {unfinished}\nhash=$({unfinished} self-hash) || {{ rm -f {unfinished}; exit 8; }}\n\
          if [ \"$hash\" != {} ]; then rm -f {unfinished}; echo \"$hash\"; exit 7; fi\n{}\
-         mkdir -p {folder} && mv -f {unfinished} {folder}/edgedyno-agent || exit 6\n{note}{}true",
+         mkdir -p {folder} && mv -f {unfinished} {folder}/edgedyno-agent || exit 6\n{}true",
         agent.sha256,
         on_disk(unfinished),
         on_disk(folder),
@@ -381,6 +398,54 @@ mod tests {
         let key = PublicKey([9; 32]);
         let deployed = admitted(&format!("echo 'key {key}'")).unwrap();
         assert_eq!((deployed.key, deployed.build.as_str()), (Some(key), "b00b"));
+    }
+
+    /// A line that dies, a host that is killed: what was made by then is known to whoever takes it away.
+    #[test]
+    fn an_upload_that_is_cut_off_leaves_the_note_of_what_was_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agent");
+        std::fs::write(&file, "agent").unwrap();
+        let agent = AgentFile {
+            path: file,
+            sha256: Sha256([0xab; 32]),
+            bytes: 5,
+        };
+        let base = folder.path().join("a/base");
+        let at = base.display().to_string();
+        let made = [at.clone(), format!("{}/a", folder.path().display())];
+        let interrupted = |before: &Before| {
+            // The board's end of it is killed in the middle.
+            let shell = filtered(
+                folder.path(),
+                "head -c 1",
+                &[&TOOLS[..], &["chmod"]].concat(),
+            );
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let mut tell = |_: u64| {};
+            let came = runtime.block_on(deploy(&shell, &at, &agent, before, "", None, &mut tell));
+            assert!(came.is_err());
+            std::fs::read_to_string(base.join(MADE)).unwrap_or_default()
+        };
+        let before = Before {
+            absent: made.to_vec(),
+            ..Before::default()
+        };
+        let note = made.join("\n") + "\n";
+        assert_eq!(interrupted(&before), note);
+        // The next one finds the folders there.
+        assert_eq!(interrupted(&Before::default()), note);
+        let later = Before {
+            absent: vec!["/later".into()],
+            ..Before::default()
+        };
+        assert_eq!(interrupted(&later), note, "the first one knew");
+        std::fs::write(base.join(MADE), "").unwrap();
+        assert_eq!(interrupted(&later), "/later\n", "an empty note is none");
+        assert_eq!(names(&base), [MADE]);
     }
 
     fn builds(base: &Path, names: &[&str]) {

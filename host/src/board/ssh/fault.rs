@@ -94,6 +94,15 @@ impl SshError {
         Self::of(shell, fault, last_words(stderr), stderr)
     }
 
+    /// From the relay's own words, which may say themselves what helps.
+    pub(super) fn of_relay(shell: &Shell, stderr: &str) -> Self {
+        let said = last_words(stderr);
+        let (said, hint) = said.split_once("; hint: ").unwrap_or((&said, ""));
+        let mut error = Self::new(shell, Fault::AgentUnusable, said);
+        error.remedy = hint.into();
+        error
+    }
+
     fn of(shell: &Shell, fault: Fault, said: String, stderr: &str) -> Self {
         let destination = shell.destination();
         let what = match fault {
@@ -119,8 +128,12 @@ impl SshError {
 
     /// Whether waiting may mend it.
     pub fn is_away(&self) -> bool {
-        // A board that boots takes connections and ends them without a word.
-        matches!(self.fault, Fault::Reach | Fault::Slow | Fault::Other)
+        // A board that boots takes connections and ends them without a word, and one that tells its own name on
+        // the network (mDNS) has none meanwhile.
+        matches!(
+            self.fault,
+            Fault::Name | Fault::Reach | Fault::Slow | Fault::Other
+        )
     }
 
     /// Whether it is sure that ssh did not come as far as the board's shell.
@@ -141,7 +154,7 @@ impl SshError {
     /// What the user may do about it, where the board has that name.
     pub fn hint(&self, board: &str) -> String {
         match self.fault {
-            Fault::AgentMissing | Fault::AgentUnusable => {
+            Fault::AgentMissing | Fault::AgentUnusable if self.remedy.is_empty() => {
                 format!("bring it there again with `edgedyno board update {board}`")
             }
             _ => self.remedy.to_string(),
@@ -366,6 +379,22 @@ mod tests {
         }
         let usual = SshError::new(&shell("", "ssh://bench"), Fault::Reach, "");
         assert!(usual.hint("x5").ends_with("try `ssh bench`"));
+    }
+
+    /// Another program would find the disk as full.
+    #[test]
+    fn what_the_agent_says_helps_is_the_hint() {
+        let shell = shell("", "ssh://u@h");
+        let full = "error: 0 bytes are free in /state\nhint: make room on that disk\n";
+        let error = SshError::of_relay(&shell, full);
+        assert!(!error.is_away());
+        assert!(
+            error.to_string().ends_with("0 bytes are free in /state"),
+            "{error}"
+        );
+        assert_eq!(error.hint("x5"), "make room on that disk");
+        let bare = SshError::of_relay(&shell, "error: no daemon came up\n");
+        assert!(bare.hint("x5").contains("board update x5"));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Shell {
     }
 
     /// By the program and first words that are named; `ssh` where none is.
-    pub(super) fn by(words: &str, destination: Destination) -> Self {
+    pub(crate) fn by(words: &str, destination: Destination) -> Self {
         let mut program: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
         if program.is_empty() {
             program.push(USUAL.into());

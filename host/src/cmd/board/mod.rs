@@ -113,7 +113,7 @@ pub fn run(args: &BoardArgs, global: &Global) -> CommandResult {
 fn list(settings: &Settings, json: bool) -> CommandResult {
     let boards = KnownBoards::read(settings)?;
     if json {
-        print::json(&documents::boards(boards.iter()));
+        print::json(&documents::board_list(boards.iter()));
         return Ok(Exit::GOOD);
     }
     print::result(ui::board::list(boards.iter()));

@@ -213,6 +213,7 @@ impl Unfinished {
         let renamed = self
             .file
             .flush()
+            .and_then(|()| self.file.get_ref().sync_all())
             .and_then(|()| fs::rename(&self.temporary, &self.path));
         self.check(renamed)
     }
