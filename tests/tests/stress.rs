@@ -296,6 +296,14 @@ fn gaps_are_cases_and_their_cost_is_told() {
     let cases = summary(&sandbox, "last");
     let gapped = &cases["cases"][1]["fields"];
     assert!(number(&gapped["rate_hz"]) < 200.0, "{gapped:#}");
+    // What would be ignored is refused.
+    let asked = ["stress", "--show", "last", "--force", "--slo", "p99=33ms"];
+    let refused = sandbox.edgedyno(asked).expect_code(2);
+    assert!(
+        refused.stderr.contains("has gaps and no load"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
