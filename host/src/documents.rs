@@ -393,13 +393,15 @@ pub fn doctor(name: &str, report: &Report) -> Value {
     })
 }
 
+/// What a board keeps of finished repeats.
+pub struct Results<'a> {
+    pub waiting: &'a [WaitingResults],
+    /// Thrown away by this command.
+    pub dropped: Option<&'a WaitingResults>,
+}
+
 /// `board info --json`.
-pub fn board(
-    name: &str,
-    device: &DeviceInfo,
-    lease: &LeaseState,
-    waiting: &[WaitingResults],
-) -> Value {
+pub fn board(name: &str, device: &DeviceInfo, lease: &LeaseState, kept: &Results<'_>) -> Value {
     let holder = lease.holder.as_ref().map(|holder| {
         json!({
             "name": holder.name,
@@ -419,7 +421,8 @@ pub fn board(
         "memory_total_bytes": device.memory_total.map(|bytes| bytes.0),
         "lease_epoch": lease.epoch,
         "holder": holder,
-        "waiting": waiting.iter().map(results).collect::<Vec<_>>(),
+        "waiting": kept.waiting.iter().map(results).collect::<Vec<_>>(),
+        "dropped": kept.dropped.map(results),
         "clusters": clusters(device),
         "facts": device.facts.iter().map(fact).collect::<Vec<_>>(),
         "runtimes": listing.backends,
@@ -666,7 +669,11 @@ mod tests {
             oldest_unix_ns: None,
         };
         let device = sample().device;
-        fits("board", &super::board("a", &device, &free, &[waiting]));
+        let waits = Results {
+            waiting: std::slice::from_ref(&waiting),
+            dropped: Some(&waiting),
+        };
+        fits("board", &super::board("a", &device, &free, &waits));
         let (dir, store) = hand_worked();
         let summary = summarise(&view(&store));
         let run = run_id("a");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use edgedyno_tests::commands::{finding_codes, make, number, run_line, small_model, summary, text};
+use edgedyno_tests::schema::assert_matches_schema;
 use edgedyno_tests::{Running, Sandbox};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -99,6 +100,39 @@ fn an_interrupt_lets_the_running_repeat_finish_and_resume_does_the_rest() {
     );
     sandbox.edgedyno(["run", "--resume", "last"]).expect_code(2);
     sandbox.finish();
+}
+
+/// Whoever looks at it later sees what it is without looking elsewhere.
+#[test]
+fn an_interrupted_experiment_says_how_much_of_it_there_is() {
+    let sandbox = Sandbox::new();
+    small_model(&sandbox);
+    let line = [
+        "stress",
+        "small.onnx",
+        "--backend",
+        "fake",
+        "--gap",
+        "0,5ms",
+    ];
+    let rules = ["--warmup", "2", "--duration", "1.5s", "--repeat", "2"];
+    let mut running = sandbox.start_edgedyno(line.iter().chain(&rules));
+    wait_for_window(&sandbox, &mut running);
+    running.signal(Signal::SIGINT);
+    running.wait().expect_code(130);
+
+    let show = ["stress", "--show", "last", "--force"];
+    let shown = sandbox.edgedyno(show);
+    // Two rounds of two cases, and three looks at the end; no sentinel comes behind fewer than eight.
+    let said = "not complete (interrupted): 1 of 7 planned repeats measured";
+    assert!(shown.stdout.starts_with(said), "{}", shown.stdout);
+    let document = sandbox.edgedyno(show.iter().chain(&["--json"])).json();
+    assert_matches_schema(&document, "contention");
+    let incomplete = &document["incomplete"];
+    assert_eq!(incomplete["status"], "interrupted");
+    let count = |name: &str| number(&incomplete[name]);
+    let counts = ["repeats_planned", "repeats_complete", "repeats_failed"].map(count);
+    assert_eq!(counts, [7.0, 1.0, 0.0]);
 }
 
 #[test]

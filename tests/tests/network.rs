@@ -434,6 +434,7 @@ fn results_of_a_store_that_is_lost_are_shown_and_an_admin_drops_them() {
     let info = lab.sandbox.edgedyno(["board", "info", "x", "--json"]);
     let info = info.ok().json();
     edgedyno_tests::schema::assert_matches_schema(&info, "board");
+    assert!(info["dropped"].is_null(), "{info:#}");
     let waiting = info["waiting"].as_array().unwrap();
     assert_eq!(waiting.len(), 1, "{info:#}");
     assert_eq!(waiting[0]["repeats_count"], 1);
@@ -458,7 +459,10 @@ fn results_of_a_store_that_is_lost_are_shown_and_an_admin_drops_them() {
     drop("y", "nothing").expect_code(2);
     let left = drop("y", &store[..8]).ok();
     assert!(left.stderr.contains(&store), "{}", left.stderr);
-    assert_eq!(left.json()["waiting"], serde_json::json!([]));
+    let left = left.json();
+    edgedyno_tests::schema::assert_matches_schema(&left, "board");
+    assert_eq!(left["waiting"], serde_json::json!([]));
+    assert_eq!(left["dropped"], waiting[0]);
     assert_eq!(lab.spooled(), 0);
     // Its orders went too: the board is free once its session is over for good, and has room.
     let own = ["--backend", "fake", "--store", "own", "--wait"];

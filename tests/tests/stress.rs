@@ -296,6 +296,14 @@ fn gaps_are_cases_and_their_cost_is_told() {
     let cases = summary(&sandbox, "last");
     let gapped = &cases["cases"][1]["fields"];
     assert!(number(&gapped["rate_hz"]) < 200.0, "{gapped:#}");
+    // What would be ignored is refused.
+    let asked = ["stress", "--show", "last", "--force", "--slo", "p99=33ms"];
+    let refused = sandbox.edgedyno(asked).expect_code(2);
+    assert!(
+        refused.stderr.contains("has gaps and no load"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -640,11 +648,8 @@ fn a_load_that_the_board_cannot_bear_is_refused_with_the_reason() {
     let row = refused();
     assert_eq!(text(&row["code"]), "load_refused");
     let detail = text(&row["detail"]);
-    assert!(
-        detail.contains("8388608 bytes is more than half"),
-        "{detail}"
-    );
-    assert!(text(&row["hint"]).contains("5242880"), "{row:#}");
+    assert!(detail.contains("8 MiB is more than half"), "{detail}");
+    assert!(text(&row["hint"]).contains("at most 5 MiB"), "{row:#}");
     // 4 °C below what the kernel slows down at.
     board("81000", 4_000_000);
     let row = refused();

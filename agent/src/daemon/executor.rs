@@ -11,6 +11,7 @@ use edgedyno_shared::device::Fact;
 use edgedyno_shared::ids::BuildId;
 use edgedyno_shared::repeat::{Outcome, RepeatStart, Stage, TextEvent};
 use edgedyno_shared::telemetry::TelemetryMode;
+use edgedyno_shared::units::Bytes;
 use edgedyno_shared::wire::event::{Event, Progress};
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 use edgedyno_shared::wire::frame::{Frame, kind};
@@ -117,7 +118,7 @@ async fn room_and_right(daemon: &Daemon) -> Option<MeasureLock> {
             }
         },
         Ok((bytes, _)) => {
-            let text = format!("{bytes} bytes of results wait for their host");
+            let text = format!("{} of results wait for their host", Bytes(bytes));
             Failure::new(FailureCode::Backpressured, text).hint(
                 "go on with the runs that wait there; results of a store that is lost are shown by \
                  `edgedyno board info`, and dropped with --drop-results",

@@ -2,6 +2,7 @@
 
 use edgedyno_shared::case::{Generator, InputPolicy, InputSource};
 use edgedyno_shared::repeat::TensorInfo;
+use edgedyno_shared::units::Bytes;
 use edgedyno_shared::wire::failure::{Failure, FailureCode};
 
 use super::files::{Wanted, read_set};
@@ -128,7 +129,7 @@ fn zeroed(bytes: u64) -> Result<Vec<u8>, Failure> {
     out.try_reserve_exact(bytes as usize).map_err(|_| {
         Failure::new(
             FailureCode::OutOfMemory,
-            format!("no room for an input of {bytes} bytes"),
+            format!("no room for an input of {}", Bytes(bytes)),
         )
     })?;
     out.resize(bytes as usize, 0);

@@ -95,7 +95,7 @@ pub fn share(
         Room::Disk(bytes) => {
             let threads = order.cpus.len().max(1) as u64;
             check_disk(scratch, bytes * threads)?;
-            let rule = format!("{threads} × a file of {bytes} bytes");
+            let rule = format!("{threads} × a file of {}", Bytes(bytes));
             return Ok(unused(&rule));
         }
         _ if order.working_set.is_some() => {
@@ -140,9 +140,12 @@ fn beyond_caches(kernel: &Kernel, most: u64) -> (u64, String) {
     let rule = match caches {
         None => "the kernel names no cache; 64 MiB".to_owned(),
         Some(caches) if TIMES_CACHES * caches < LEAST => {
-            format!("four times {caches} bytes of last-level caches, 64 MiB at least")
+            format!(
+                "four times the {} of last-level caches, 64 MiB at least",
+                Bytes(caches)
+            )
         }
-        Some(caches) => format!("four times {caches} bytes of last-level caches"),
+        Some(caches) => format!("four times the {} of last-level caches", Bytes(caches)),
     };
     match bytes > most {
         true => (most, format!("{rule}, {} MiB at most", most >> 20)),
@@ -154,10 +157,12 @@ fn refuse_beyond(asked: u64, most: Option<u64>) -> Result<(), Failure> {
     match most.filter(|most| asked > *most) {
         None => Ok(()),
         Some(most) => {
-            let detail =
-                format!("a working set of {asked} bytes is more than half of the memory available");
+            let detail = format!(
+                "a working set of {} is more than half of the memory available",
+                Bytes(asked)
+            );
             Err(Failure::new(FailureCode::LoadRefused, detail)
-                .hint(format!("at most {most} bytes at this moment")))
+                .hint(format!("at most {} MiB at this moment", most >> 20)))
         }
     }
 }
@@ -181,10 +186,13 @@ fn check_disk(scratch: &Path, bytes: u64) -> Result<(), Failure> {
     if free >= 4 * bytes {
         return Ok(());
     }
-    let detail = format!("{free} bytes are free on the disk that would be written to");
+    let detail = format!(
+        "{} are free on the disk that would be written to",
+        Bytes(free)
+    );
     Err(Failure::new(FailureCode::LoadRefused, detail).hint(format!(
-        "free {} bytes in the agent's state folder, or give the load fewer CPUs",
-        4 * bytes
+        "free {} in the agent's state folder, or give the load fewer CPUs",
+        Bytes(4 * bytes)
     )))
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use edgedyno_shared::clocks::{ClockAnswer, ClockQuestion};
 use edgedyno_shared::ids::{BuildId, StoreId};
-use edgedyno_shared::units::Nanos;
+use edgedyno_shared::units::{Bytes, Nanos};
 use edgedyno_shared::wire::event::Event;
 use edgedyno_shared::wire::failure::Failure;
 use edgedyno_shared::wire::frame::{self, Frame, FrameError, kind};
@@ -61,7 +61,7 @@ pub enum LinkError {
     Header(#[from] HeaderError),
     #[error(transparent)]
     Frame(#[from] FrameError),
-    #[error("{what} of {length} bytes is over the limit of {limit} bytes")]
+    #[error("{what} of {} is over the limit of {}", Bytes(*length as u64), Bytes(*limit as u64))]
     TooLarge {
         what: &'static str,
         length: usize,

@@ -62,6 +62,7 @@ mod tests {
     use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity, Samples};
     use edgedyno_shared::wire::record::Record as Wire;
 
+    use super::super::read::Found;
     use super::super::report::{self, Ask, Experiment};
     use super::super::testing::{measure, read, store};
     use super::*;
@@ -109,7 +110,13 @@ mod tests {
         assert_eq!(found.x_axis, XAxis::MemoryControllers);
         assert_eq!(found.points[0].x_bps, Some(9e9));
         assert_eq!(found.baseline.traffic_bps, Some(2e9));
-        let document = report::document("r1", &[found], &[]);
+        let document = report::document(&Found {
+            run: "r1".into(),
+            incomplete: None,
+            slo: None,
+            experiments: vec![found],
+            gaps: Vec::new(),
+        });
         let said = document["experiments"][0]["currency"].as_str();
         assert!(said.is_some_and(|said| said.contains("memory controllers")));
     }

@@ -8,6 +8,7 @@ pub mod clocks;
 pub mod curve;
 pub mod emc;
 pub mod gap;
+pub mod incomplete;
 pub mod knee;
 pub mod ladder;
 pub mod levels;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::curve::OfRound;
 use super::gap::{self, Gaps};
+use super::incomplete::Incomplete;
 use super::limit::Limit;
 use super::recovery::Looks;
 use super::report::{self, Ask, Experiment, Read};
@@ -17,6 +18,8 @@ use crate::store::rows::CaseEntry;
 /// Everything that a run says of loads.
 pub struct Found {
     pub run: String,
+    /// How far it came; none of one that was measured to its end.
+    pub incomplete: Option<Incomplete>,
     /// The limit that conditions are held to.
     pub slo: Option<Limit>,
     pub experiments: Vec<Experiment>,
@@ -61,6 +64,7 @@ pub fn read(
         ceilings: Ceilings::from_json(&run.plan["ceilings"]),
     };
     Ok(Found {
+        incomplete: Incomplete::of(&run, &reads),
         run: run.id.0,
         experiments: report::experiments(&reads, &ask),
         gaps: gap::gaps(&reads, &ask),
@@ -74,12 +78,7 @@ pub fn document(
     cases: &[CaseEntry],
     slo: Option<Limit>,
 ) -> Result<Value, SourceError> {
-    let found = read(source, cases, slo)?;
-    Ok(report::document(
-        &found.run,
-        &found.experiments,
-        &found.gaps,
-    ))
+    Ok(report::document(&read(source, cases, slo)?))
 }
 
 /// The median of the accelerator's own time in a repeat, where its backend tells it.

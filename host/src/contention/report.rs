@@ -10,11 +10,11 @@ use super::achieved::{Achieved, bytes_per_cpu_second, bytes_per_second, moves_me
 use super::axis::XAxis;
 use super::clocks::{self, Idle};
 use super::curve::{OfRound, Ratio};
-use super::gap::Gaps;
 use super::ladder::{Ladder, ladders};
 use super::levels::{Curve, curves};
 use super::limit::{Asked, Limit};
 use super::measured::{Measured, figures, of_calibrated, ratios};
+use super::read::Found;
 use super::recovery::{Looks, Recovery};
 use super::tenant::{self, Efficiency, TenantPoint};
 use super::traffic;
@@ -178,12 +178,13 @@ pub fn experiments(cases: &[Read], ask: &Ask) -> Vec<Experiment> {
 }
 
 /// The document that exports and `--json` give.
-pub fn document(run: &str, experiments: &[Experiment], gaps: &[Gaps]) -> Value {
+pub fn document(found: &Found) -> Value {
     json!({
         "document": DOCUMENT,
-        "run": run,
-        "experiments": serde_json::to_value(experiments).unwrap_or_default(),
-        "gaps": serde_json::to_value(gaps).unwrap_or_default(),
+        "run": found.run,
+        "incomplete": serde_json::to_value(&found.incomplete).unwrap_or_default(),
+        "experiments": serde_json::to_value(&found.experiments).unwrap_or_default(),
+        "gaps": serde_json::to_value(&found.gaps).unwrap_or_default(),
     })
 }
 

@@ -9,7 +9,8 @@ use edgedyno_shared::order::OrderKey;
 use edgedyno_shared::telemetry::{Channel, ChannelKind, Fidelity};
 use edgedyno_shared::wire::record::Record as Wire;
 
-use super::report::{Point, Read};
+use super::gap::Gaps;
+use super::report::{Baseline, Point, Read};
 use crate::plan::axes::case_key;
 use crate::plan::condition::{Ceilings, Condition, SETTLE};
 use crate::store::rows::{ChannelRow, SamplesRow};
@@ -128,6 +129,27 @@ pub(crate) fn point(condition: &str) -> Point {
         over_spin: BTreeMap::new(),
         tenants: Vec::new(),
         efficiency: None,
+    }
+}
+
+/// Gaps of which nothing is known.
+pub(crate) fn gaps() -> Gaps {
+    Gaps {
+        axes: BTreeMap::new(),
+        simulated: false,
+        baseline: Baseline {
+            case: "c".into(),
+            repeats: 5,
+            valid_repeats: 5,
+            valid: true,
+            marks: Vec::new(),
+            traffic_bps: None,
+            engine_freq_hz: None,
+            temp_c: None,
+            figures: BTreeMap::new(),
+        },
+        points: Vec::new(),
+        recovery: None,
     }
 }
 

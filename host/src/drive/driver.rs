@@ -13,7 +13,7 @@ use super::interrupts::Interrupts;
 use super::session::{Session, Stop};
 use super::{DriveEnd, DriveError, DriveEvent, figures};
 use crate::board::content::Content;
-use crate::board::link::LinkError;
+use crate::board::link::{Link, LinkError};
 use crate::board::{Board, ConnectError};
 use crate::plan::{Ended, Planner, Progress};
 use crate::store::rows::{FailureRow, OutcomeKind};
@@ -72,6 +72,8 @@ pub struct Driver<'a, B> {
     pub(super) progress: Progress,
     /// How often the user asked to stop.
     pub(super) wishes: u32,
+    /// How many of these wishes were told to have been heard.
+    said: u32,
     losses: u32,
     /// Losses among them for which no line is to blame.
     nonsense: u32,
@@ -99,6 +101,7 @@ impl<'a, B: Board> Driver<'a, B> {
             tell,
             progress: Progress::default(),
             wishes: 0,
+            said: 0,
             losses: 0,
             nonsense: 0,
             began: Instant::now(),
@@ -111,7 +114,10 @@ impl<'a, B: Board> Driver<'a, B> {
     /// Drives the plan until every repeat has its row or the user has had enough.
     pub async fn drive(mut self) -> Result<DriveEnd, DriveError> {
         loop {
-            let session = match self.board.connect(self.store.id()).await {
+            let Some(connected) = self.connect().await else {
+                return Ok(DriveEnd::Interrupted);
+            };
+            let session = match connected {
                 Ok(link) => {
                     self.was_there = true;
                     self.away.is_back();
@@ -161,6 +167,30 @@ impl<'a, B: Board> Driver<'a, B> {
                 return Ok(DriveEnd::Interrupted);
             }
         }
+    }
+
+    /// Connects to the board; none when the user does not want to wait for that. One wish to stop is told and
+    /// passed on once there is somebody to tell.
+    async fn connect(&mut self) -> Option<Result<Link, ConnectError>> {
+        let board = self.board;
+        let mut connecting = std::pin::pin!(board.connect(self.store.id()));
+        loop {
+            tokio::select! {
+                connected = &mut connecting => return Some(connected),
+                () = self.interrupts.next() => {
+                    self.wishes += 1;
+                    say_wishes(&mut self.said, self.wishes, self.tell);
+                    if self.wishes > 1 {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets the user know at once that a wish to stop was heard: to pass it on may take its time.
+    pub(super) fn say_wishes(&mut self) {
+        say_wishes(&mut self.said, self.wishes, self.tell);
     }
 
     /// Reads from the store what is done of this run, by this life of it or an earlier one; every session
@@ -245,7 +275,10 @@ impl<'a, B: Board> Driver<'a, B> {
     async fn rest(&mut self, pause: Duration) {
         tokio::select! {
             () = sleep(pause) => {}
-            () = self.interrupts.next() => self.wishes += 1,
+            () = self.interrupts.next() => {
+                self.wishes += 1;
+                self.say_wishes();
+            }
         }
     }
 
@@ -255,6 +288,15 @@ impl<'a, B: Board> Driver<'a, B> {
             true => DriveError::Gone { board, source },
             false => DriveError::Connect { board, source },
         }
+    }
+}
+
+/// Says the latest of so many wishes, unless it was said.
+fn say_wishes(said: &mut u32, wishes: u32, tell: &mut dyn FnMut(DriveEvent)) {
+    let wishes = wishes.min(2);
+    if *said < wishes {
+        *said = wishes;
+        tell(DriveEvent::Stopping { now: wishes > 1 });
     }
 }
 

@@ -234,8 +234,8 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
             return Ok(());
         }
         self.told = wishes;
+        self.driver.say_wishes();
         let kill = wishes > 1;
-        (self.driver.tell)(DriveEvent::Stopping { now: kill });
         let run = self.driver.plan.run.clone();
         self.demand(Request::Cancel { run, kill }).await?;
         self.read_queue().await
@@ -319,7 +319,9 @@ impl<'s, 'a, B: Board> Session<'s, 'a, B> {
                     });
                 }
                 Next::Link(event) => self.handle(event).await?,
-                Next::Nudge | Next::Quiet => {}
+                // An agent that is at work may take a while to answer.
+                Next::Nudge => self.driver.say_wishes(),
+                Next::Quiet => {}
             }
         }
     }

@@ -833,6 +833,51 @@ fn two_interrupts_kill_the_repeat_and_a_resumed_run_measures_it_again() {
     assert_eq!(resumed.rows.iter().filter(complete).count(), 2);
 }
 
+/// A board that takes for ever to answer.
+struct MuteBoard;
+
+impl Board for MuteBoard {
+    fn name(&self) -> &'static str {
+        "mute"
+    }
+
+    async fn connect(&self, _: StoreId) -> Result<Link, ConnectError> {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn a_wish_to_stop_is_heard_while_a_board_does_not_answer() {
+    let (_dir, mut store) = new_store();
+    let run = run_id("r1");
+    let mut planner = StaticPlan::new(&run, vec![case(1)], conduct(1, 0));
+    begin(&store, &planner, &run);
+    let plan = Plan {
+        run,
+        planner: &mut planner as &mut dyn Planner,
+        contents: Vec::new(),
+        lease: LeaseWish::default(),
+    };
+    let (send, mut interrupts) = Interrupts::by_hand();
+    send.send(()).unwrap();
+    let mut said = Vec::new();
+    let mut tell = |event| {
+        if let DriveEvent::Stopping { now } = event {
+            said.push(now);
+            // The second wish comes once the first was heard.
+            let _ = send.send(());
+        }
+    };
+    let driver = Driver::new(&MuteBoard, &mut store, plan, &mut interrupts, &mut tell);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let end = LocalSet::new().block_on(&runtime, driver.drive());
+    assert_eq!(end.unwrap(), DriveEnd::Interrupted);
+    assert_eq!(said, [false, true]);
+}
+
 #[test]
 fn a_finished_run_orders_nothing_when_resumed() {
     let (_dir, mut store) = new_store();

@@ -50,7 +50,7 @@ enum Place {
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Relative to the folder, with `/` between its parts.
+    /// Relative to the folder, with `/` between its parts; of an export of one file its path as it was given.
     pub name: String,
     pub bytes: u64,
     pub sha256: String,
@@ -89,6 +89,10 @@ impl Output {
         write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
         let path = self.path_of(name)?;
+        let told = match &self.place {
+            Place::File(path) => path.display().to_string(),
+            Place::Folder(_) | Place::Stream(_) => name.to_owned(),
+        };
         let to: Box<dyn Write + '_> = match &mut self.place {
             Place::Stream(stream) => Box::new(stream),
             Place::Folder(_) | Place::File(_) => Box::new(create(&path)?),
@@ -96,7 +100,7 @@ impl Output {
         let mut counted = Counted::new(BufWriter::with_capacity(1 << 18, to));
         write(&mut counted)?;
         counted.inner.flush().map_err(|e| not_writable(&path, e))?;
-        self.written.push(counted.written(name));
+        self.written.push(counted.written(told));
         Ok(())
     }
 
@@ -184,10 +188,10 @@ impl<W: Write> Counted<W> {
         }
     }
 
-    fn written(self, name: &str) -> Written {
+    fn written(self, name: String) -> Written {
         let digest = self.hash.finalize();
         Written {
-            name: name.into(),
+            name,
             bytes: self.bytes,
             sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
         }

@@ -135,6 +135,23 @@ fn a_profile_exports_like_the_run_it_came_from() {
     assert!(a == b);
 }
 
+/// Every format that is one file, under a name that none of them would choose.
+#[test]
+fn a_file_is_told_by_the_name_that_it_was_given() {
+    let (dir, store) = hand_worked();
+    let source = source(store);
+    for exporter in EXPORTERS.iter().filter(|exporter| !exporter.makes_folder()) {
+        let path = dir.path().join(format!("my-{}.out", exporter.name()));
+        let written = export(&source, exporter.name(), &path).unwrap();
+        assert_eq!(written, [path.display().to_string()], "{}", exporter.name());
+        assert!(path.is_file());
+    }
+    let folder = dir.path().join("folder/");
+    fs::create_dir(&folder).unwrap();
+    let written = export(&source, "csv", &folder).unwrap();
+    assert_eq!(written, ["records.csv"]);
+}
+
 #[test]
 fn a_place_that_cannot_be_written_is_found_before_any_work() {
     let dir = tempfile::tempdir().unwrap();

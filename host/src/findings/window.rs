@@ -51,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "slow_moment",
         level: Level::Note,
-        meaning: "Where there are outliers: what was unlike itself on the board within 150 ms of one of the slowest trials, by telemetry. It happened at the same time, which is not yet the reason.",
+        meaning: "Where there are outliers: what was unlike itself on the board within 150 ms of one of the slowest trials, by telemetry, and in the way that makes trials slower. It happened at the same time, which is not yet the reason.",
         check: slow_moment,
     },
     Rule {

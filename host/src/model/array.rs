@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 
+use edgedyno_shared::units::Bytes;
 use thiserror::Error;
 
 use super::element::ElementType;
@@ -115,9 +116,9 @@ pub enum ArrayError {
     BigEndian,
     #[error("its elements are {descr:?}")]
     DType { descr: String },
-    #[error("its dims ask for {needs} bytes of elements, it has {has}")]
+    #[error("its elements are {} {} than its dims ask for", Bytes(needs.abs_diff(*has)), if has < needs { "less" } else { "more" })]
     Length { needs: u64, has: u64 },
-    #[error("its dims ask for more than the {BYTES_LIMIT} bytes that are read")]
+    #[error("its dims ask for more than the {} that are read", Bytes(BYTES_LIMIT))]
     TooLarge,
     #[error("an element of type bool is neither 0 nor 1")]
     Bool,

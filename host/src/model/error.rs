@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use edgedyno_shared::units::Bytes;
 use thiserror::Error;
 
 /// A model that cannot be read or identified.
@@ -42,7 +43,7 @@ pub enum ModelError {
     #[error("weight file {} of {} does not exist", file.display(), path.display())]
     ExternalMissing { path: PathBuf, file: PathBuf },
     /// A weight file ends before the last tensor in it.
-    #[error("weight file {} of {} has {bytes} bytes, {needs} are needed", file.display(), path.display())]
+    #[error("weight file {} of {} has {} and is {} too short", file.display(), path.display(), Bytes(*bytes), Bytes(needs.saturating_sub(*bytes)))]
     ExternalShort {
         path: PathBuf,
         file: PathBuf,

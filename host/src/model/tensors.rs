@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use edgedyno_shared::units::Bytes;
 use thiserror::Error;
 use zip::ZipArchive;
 
@@ -41,7 +42,7 @@ pub enum TensorError {
     NotAFile { path: PathBuf },
     #[error("folder {} has no input file", path.display())]
     EmptyFolder { path: PathBuf },
-    #[error("input {} has {bytes} bytes, more than the {RAW_LIMIT} that are read", path.display())]
+    #[error("input {} has {}, and no more than {} are read", path.display(), Bytes(*bytes), Bytes(RAW_LIMIT))]
     TooLarge { path: PathBuf, bytes: u64 },
     #[error("cannot use input {}", path.display())]
     Array { path: PathBuf, source: ArrayError },

@@ -99,7 +99,10 @@ impl Store {
     /// The most that any stressor moved through memory of a board that is what it was: by calibrations
     /// whose working set no cache holds, and of no disk.
     pub fn memory_ceiling(&self, board: &str, device: &DeviceRow) -> Result<Option<MemoryCeiling>> {
-        let known = self.calibrations(board, &fingerprint(device))?;
+        let mut known = Vec::new();
+        for holds_clocks in [false, true] {
+            known.extend(self.calibrations(board, &fingerprint(device, holds_clocks))?);
+        }
         let through = known.iter().filter(|one| {
             let moves = kind_of(&one.of.stressor).is_some_and(Kind::moves_memory);
             moves && one.of.working_set.is_none()
@@ -118,8 +121,9 @@ impl Store {
 }
 
 /// What decides how much a stressor can do: board, kernel, governors, and the build of the agent, whose
-/// kernels they are. What changes from minute to minute is left out.
-pub fn fingerprint(device: &DeviceRow) -> String {
+/// kernels they are. What changes from minute to minute is left out. A board whose clocks are held while it is
+/// measured is another than the same one without.
+pub fn fingerprint(device: &DeviceRow, holds_clocks: bool) -> String {
     let lasting = device.facts.iter().filter(|fact| {
         let names = [
             "kernel_release",
@@ -135,7 +139,7 @@ pub fn fingerprint(device: &DeviceRow) -> String {
     let lasting: Vec<(&str, Option<&str>)> = lasting
         .map(|fact| (fact.name.as_str(), fact.value.as_deref()))
         .collect();
-    let text = json!([
+    let mut text = json!([
         device.arch,
         device.os,
         device.allowed_cpus,
@@ -143,6 +147,10 @@ pub fn fingerprint(device: &DeviceRow) -> String {
         device.build,
         lasting,
     ]);
+    // Calibrations of before keep theirs: all of them were made without.
+    if let (true, Some(all)) = (holds_clocks, text.as_array_mut()) {
+        all.push(json!("clocks held"));
+    }
     content::sha256(text.to_string().as_bytes()).to_string()
 }
 
@@ -200,7 +208,7 @@ mod tests {
                 fact.value = Some("9.9".into());
             }
         }
-        assert_eq!(fingerprint(&device), fingerprint(&later));
+        assert_eq!(fingerprint(&device, false), fingerprint(&later, false));
         let changes: [fn(&mut DeviceRow); 3] = [
             |d| d.allowed_cpus = vec![0],
             |d| d.build = "another".into(),
@@ -216,15 +224,36 @@ mod tests {
         for change in changes {
             let mut other = device.clone();
             change(&mut other);
-            assert_ne!(fingerprint(&device), fingerprint(&other));
+            assert_ne!(fingerprint(&device, false), fingerprint(&other, false));
         }
+    }
+
+    #[test]
+    fn a_board_whose_clocks_are_held_has_calibrations_of_its_own() {
+        let (_dir, store) = new_store();
+        let device = DeviceRow::from(&sample::device());
+        let (free, held) = (fingerprint(&device, false), fingerprint(&device, true));
+        assert_ne!(free, held);
+        store
+            .put_calibration(&free, &calibration("mem_read", None, 5))
+            .unwrap();
+        store
+            .put_calibration(&held, &calibration("mem_read", None, 7))
+            .unwrap();
+        let rates = |print: &str| -> Vec<u64> {
+            let known = store.calibrations("b", print).unwrap();
+            known.iter().map(|one| one.per_second).collect()
+        };
+        assert_eq!((rates(&free), rates(&held)), (vec![5], vec![7]));
+        let most = store.memory_ceiling("b", &device).unwrap().unwrap();
+        assert_eq!(most.bytes_per_second, 7);
     }
 
     #[test]
     fn the_ceiling_is_the_most_that_went_through_memory() {
         let (_dir, store) = new_store();
         let device = DeviceRow::from(&sample::device());
-        let print = fingerprint(&device);
+        let print = fingerprint(&device, false);
         assert_eq!(store.memory_ceiling("b", &device).unwrap(), None);
         // What a cache holds is faster than memory, and does not count.
         for one in [

@@ -69,9 +69,7 @@ impl Moment {
             then,
             usually,
         };
-        // Only what has a natural zero can be so many times as much, and the number of a CPU is a name.
-        let is_amount = !["millicelsius", "cpu"].contains(&seen.unit.as_str());
-        if is_amount && seen.is_unusual() {
+        if seen.points_to_slower() && seen.is_unusual() {
             self.seen.push(seen);
         }
     }
@@ -84,7 +82,50 @@ impl Moment {
     }
 }
 
+/// Which way a channel has to be unlike itself to be a sign that a trial was slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    More,
+    Less,
+}
+
+impl Sign {
+    /// None where neither way is one: what the worker does itself, what follows from how much is done, and what
+    /// has no natural zero, of which so many times as much means nothing.
+    fn of(channel: &str, unit: &str) -> Option<Self> {
+        let name = channel.rsplit('.').next().unwrap_or(channel);
+        let is_own = channel.starts_with("worker.drm.")
+            || [
+                "worker.cpu",
+                "worker.user",
+                "worker.cycles",
+                "worker.instructions",
+            ]
+            .contains(&channel);
+        let says_nothing = is_own
+            || name.starts_with("at_")
+            || ["cached", "occupancy"].contains(&name)
+            || name.ends_with("total");
+        match unit {
+            _ if says_nothing => None,
+            "millicelsius" | "cpu" => None,
+            "microwatt" | "microjoule" | "microampere" | "rpm" => None,
+            "hz" | "microvolt" => Some(Self::Less),
+            "bytes" if name == "available" || name.ends_with("free") => Some(Self::Less),
+            _ => Some(Self::More),
+        }
+    }
+}
+
 impl Seen {
+    fn points_to_slower(&self) -> bool {
+        match Sign::of(&self.channel, &self.unit) {
+            Some(Sign::More) => self.then > self.usually,
+            Some(Sign::Less) => self.then < self.usually,
+            None => false,
+        }
+    }
+
     fn is_unusual(&self) -> bool {
         let is_much = match self.unit.as_str() {
             // Less than this much of a second is noise of the ticks.
@@ -186,5 +227,50 @@ mod tests {
         let channel = channel("worker.pss", "bytes", KindRow::Gauge);
         moment.look(&digest(&channel, &samples, window), &samples);
         assert_eq!(moment.seen, []);
+    }
+
+    /// A clock that rose and a neighbour that paused are no reasons for a slow trial.
+    #[test]
+    fn only_what_points_to_slower_is_a_sign() {
+        let points = |channel: &str, unit: &str, then: f64, usually: f64| {
+            let seen = Seen {
+                channel: channel.into(),
+                unit: unit.into(),
+                is_rate: false,
+                then,
+                usually,
+            };
+            seen.points_to_slower()
+        };
+        for (channel, unit) in [
+            ("cpu.1.busy", "ns"),
+            ("worker.run_delay", "ns"),
+            ("ddr.mc0.read_bytes", "bytes"),
+            ("worker.preempted", "count"),
+            ("cool.cpufreq-0.state", "steps"),
+            ("devfreq.gpu.load", "ppm"),
+        ] {
+            assert!(points(channel, unit, 4.0, 1.0), "{channel}");
+            assert!(!points(channel, unit, 1.0, 4.0), "{channel}");
+        }
+        for (channel, unit) in [
+            ("cpu.policy0.freq", "hz"),
+            ("devfreq.dmc.freq_max", "hz"),
+            ("mem.available", "bytes"),
+            ("mem.cma_free", "bytes"),
+        ] {
+            assert!(points(channel, unit, 1.0, 4.0), "{channel}");
+            assert!(!points(channel, unit, 4.0, 1.0), "{channel}");
+        }
+        for (channel, unit) in [
+            ("worker.cpu", "ns"),
+            ("cpu.policy0.at_1800000", "ns"),
+            ("rail.VDD_IN.power", "microwatt"),
+            ("mem.cma_total", "bytes"),
+            ("therm.cpu.temp", "millicelsius"),
+        ] {
+            assert!(!points(channel, unit, 4.0, 1.0), "{channel}");
+            assert!(!points(channel, unit, 1.0, 4.0), "{channel}");
+        }
     }
 }

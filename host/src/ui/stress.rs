@@ -2,6 +2,7 @@
 
 use crate::contention::curve::Ratio;
 use crate::contention::gap::Gaps;
+use crate::contention::incomplete::Incomplete;
 use crate::contention::knee::Slope;
 use crate::contention::ladder::Ladder;
 use crate::contention::levels::{Curve, Slo};
@@ -14,32 +15,68 @@ use crate::contention::worst::Slowest;
 use crate::summary::CaseSummary;
 
 use super::cases;
-use super::table::{Table, WIDTH as PAGE};
-use super::units::{UNKNOWN, figure, percent, things};
-use super::wrap::wrapped;
+use super::table::Table;
+use super::units::{UNKNOWN, count, figure, percent, things};
+use super::wrap::prose;
 
 /// Columns of the figure between its margins.
 const WIDTH: usize = 48;
 
 /// All experiments of a run. Cases that belong to none are listed as a sweep lists them.
 pub fn text(found: &Found, summaries: &[CaseSummary]) -> String {
+    let mut parts: Vec<String> = found.incomplete.iter().map(of_incomplete).collect();
     if found.experiments.is_empty() && found.gaps.is_empty() {
-        let mut out = cases::text(summaries);
-        out.push_str("\nno load to compare: an idle case and a loaded one that differ in nothing else are needed\n");
-        return out;
+        parts.extend([cases::text(summaries), nothing_to_compare(found)]);
+        return parts.join("\n");
     }
-    let mut parts = Vec::new();
     for experiment in &found.experiments {
         parts.push(of_experiment(experiment));
     }
     for gaps in &found.gaps {
         parts.push(of_gaps(gaps));
     }
-    parts.push(format!(
-        "run {run}; `edgedyno summary {run}` shows every case, `edgedyno export {run} --format contention` writes it all\n",
+    parts.push(prose(&format!(
+        "run {run}; `edgedyno summary {run}` shows every case, `edgedyno export {run} --format contention` writes it all",
         run = found.run
-    ));
+    )));
     parts.join("\n")
+}
+
+/// That an experiment is not whole, before anything that it says.
+fn of_incomplete(incomplete: &Incomplete) -> String {
+    let there = incomplete.repeats_complete;
+    let there = match incomplete.repeats_planned {
+        Some(planned) => format!("{} of {} planned repeats", count(there), count(planned)),
+        None => things(there, "repeat"),
+    };
+    let failed = match incomplete.repeats_failed {
+        0 => String::new(),
+        failed => format!(", {} failed", count(failed)),
+    };
+    let open = match incomplete.repeats_planned {
+        Some(_) => "",
+        None => "; its plan does not say of how many",
+    };
+    prose(&format!(
+        "not complete ({}): {there} measured{failed}{open}",
+        incomplete.status.name()
+    ))
+}
+
+fn nothing_to_compare(found: &Found) -> String {
+    let line =
+        "no load to compare: an idle case and a loaded one that differ in nothing else are needed";
+    let asked = found
+        .slo
+        .as_ref()
+        .map(|limit| format!("asked: {}", untold(limit)));
+    prose(
+        &asked
+            .into_iter()
+            .chain([line.to_owned()])
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
 }
 
 fn of_experiment(experiment: &Experiment) -> String {
@@ -58,14 +95,15 @@ fn of_experiment(experiment: &Experiment) -> String {
         )
     };
     let baseline = &experiment.baseline;
-    out.extend([format!(
-        "idle: p50 {}, p95 {}, p99 {} ({}{})\n\n",
+    out.push_str(&prose(&format!(
+        "idle: p50 {}, p95 {}, p99 {} ({}{})",
         idle(METRICS[0]),
         idle(METRICS[1]),
         idle(METRICS[2]),
         things(baseline.repeats as u64, "repeat"),
         of_baseline(baseline),
-    )]);
+    )));
+    out.push('\n');
     out.push_str(&table(experiment));
     out.push('\n');
     out.push_str(&chart(&experiment.points, experiment.x_axis.short()));
@@ -74,27 +112,24 @@ fn of_experiment(experiment: &Experiment) -> String {
         out.push_str(&said(asked));
     }
     for curve in &experiment.curves {
-        out.push_str(&of_curve(curve));
+        out.push_str(&prose(&of_curve(curve)));
     }
     for ladder in &experiment.ladders {
-        out.push_str(&of_ladder(ladder));
+        out.push_str(&prose(&of_ladder(ladder)));
     }
     if let Some(slowest) = &experiment.slowest {
-        let line = of_slowest(slowest, &experiment.points);
-        out.extend([wrapped(&line, usize::from(PAGE), 2), "\n".into()]);
+        out.push_str(&prose(&of_slowest(slowest, &experiment.points)));
     }
     if let Some(recovery) = &experiment.recovery {
-        out.extend([format!(
-            "idle again at the end: {}\n",
-            of_recovery(recovery)
-        )]);
+        let line = format!("idle again at the end: {}", of_recovery(recovery));
+        out.push_str(&prose(&line));
     }
-    out.extend([format!("in short: {}\n", experiment.verdict.words())]);
+    out.push_str(&prose(&format!("in short: {}", experiment.verdict.words())));
     let idle = ("idle", baseline.repeats, baseline.marks.as_slice());
     let points = experiment.points.iter().map(marked);
     let all = std::iter::once(idle).chain(points);
     let all = all.chain(experiment.recovery.as_ref().map(at_the_end));
-    out.push_str(&marks(&all.collect::<Vec<_>>()));
+    out.push_str(&prose(&marks(&all.collect::<Vec<_>>())));
     let ratios = experiment.points.iter().flat_map(|point| {
         let tenants = point
             .tenants
@@ -103,7 +138,7 @@ fn of_experiment(experiment: &Experiment) -> String {
         point.slowdown.values().chain(tenants)
     });
     out.push_str(few(ratios));
-    out.extend([format!("GB/s: {}\n", experiment.currency)]);
+    out.push_str(&prose(&format!("GB/s: {}", experiment.currency)));
     out
 }
 
@@ -164,13 +199,13 @@ fn heading(axes: &std::collections::BTreeMap<String, String>, simulated: bool) -
     } else {
         ""
     };
-    format!(
-        "{} on {}, board {}, CPU {}{simulated}\n",
+    prose(&format!(
+        "{} on {}, board {}, CPU {}{simulated}",
         of("model"),
         of("backend"),
         of("board"),
         of("cpus")
-    )
+    ))
 }
 
 /// What every condition did to the latency, and beside it what is left once the busy CPU is taken off.
@@ -243,7 +278,7 @@ fn tenants(points: &[Point]) -> String {
     }
     match is_empty {
         true => String::new(),
-        false => format!("{}\n\n{shared}", table.render()),
+        false => format!("{}\n\n{}", table.render(), prose(&shared)),
     }
 }
 
@@ -397,7 +432,6 @@ pub(crate) fn of_curve(curve: &Curve) -> String {
     out + &curve.slo.as_ref().map(of_slo).unwrap_or_default()
 }
 
-/// What each step of an option of another model costs.
 /// What the levels of an option, or of a stressor that is no traffic, cost; one line.
 pub(crate) fn of_ladder(ladder: &Ladder) -> String {
     let values: Vec<String> = ladder
@@ -455,10 +489,14 @@ pub fn of_limit(found: &Found) -> Option<String> {
         Some(whose + &said(experiment.slo.as_ref()?))
     });
     let lines: String = lines.collect();
-    Some(match lines.is_empty() {
-        true => format!("asked: {}", untold(limit)),
-        false => lines.trim_end().to_owned(),
-    })
+    Some(
+        match lines.is_empty() {
+            true => prose(&format!("asked: {}", untold(limit))),
+            false => lines,
+        }
+        .trim_end()
+        .to_owned(),
+    )
 }
 
 /// A limit of which no case can say anything.
@@ -470,8 +508,7 @@ pub(crate) fn untold(limit: &Limit) -> String {
 }
 
 fn said(asked: &Asked) -> String {
-    let line = format!("asked: {}", of_asked(asked));
-    wrapped(&line, usize::from(PAGE), 2) + "\n"
+    prose(&format!("asked: {}", of_asked(asked)))
 }
 
 /// A limit, and what every condition says of it.
@@ -630,18 +667,16 @@ fn of_gaps(gaps: &Gaps) -> String {
             (if point.valid { "" } else { "invalid" }).to_owned(),
         ]);
     }
-    let mut out = format!(
-        "{}idle time between trials; without: {}{}\n\n{}\n",
-        heading(&gaps.axes, gaps.simulated),
+    let without = format!(
+        "idle time between trials; without: {}{}",
         things(gaps.baseline.repeats as u64, "repeat"),
-        of_baseline(&gaps.baseline),
-        table.render()
+        of_baseline(&gaps.baseline)
     );
+    let heading = heading(&gaps.axes, gaps.simulated);
+    let mut out = format!("{heading}{}\n{}\n", prose(&without), table.render());
     if let Some(recovery) = &gaps.recovery {
-        out.extend([format!(
-            "without a gap again at the end: {}\n",
-            of_recovery(recovery)
-        )]);
+        let line = format!("without a gap again at the end: {}", of_recovery(recovery));
+        out.push_str(&prose(&line));
     }
     let names: Vec<String> = gaps
         .points
@@ -654,7 +689,7 @@ fn of_gaps(gaps: &Gaps) -> String {
     let without = ("no gap", baseline.repeats, baseline.marks.as_slice());
     let all = std::iter::once(without).chain(points);
     let all = all.chain(gaps.recovery.as_ref().map(at_the_end));
-    out.push_str(&marks(&all.collect::<Vec<_>>()));
+    out.push_str(&prose(&marks(&all.collect::<Vec<_>>())));
     out.push_str(few(gaps.points.iter().flat_map(|p| p.slowdown.values())));
     out
 }
@@ -666,6 +701,7 @@ mod tests {
     use super::*;
     use crate::contention::report::Figure;
     use crate::contention::testing;
+    use crate::store::rows::RunStatus;
 
     fn point(condition: &str, gbps: f64, ratio: f64, half: f64, valid: bool) -> Point {
         let ratio = Ratio {
@@ -752,6 +788,7 @@ mod tests {
     fn a_limit_that_nothing_can_tell_of_says_so() {
         let mut found = Found {
             run: "r".into(),
+            incomplete: None,
             slo: None,
             experiments: Vec::new(),
             gaps: Vec::new(),
@@ -766,6 +803,33 @@ mod tests {
             said.starts_with("asked: p99 ≤ 33 ms; not told: an idle case"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_is_not_complete_says_so_first() {
+        let mut found = Found {
+            run: "r".into(),
+            incomplete: Some(Incomplete {
+                status: RunStatus::Interrupted,
+                repeats_planned: Some(43),
+                repeats_complete: 17,
+                repeats_failed: 2,
+            }),
+            slo: None,
+            experiments: Vec::new(),
+            gaps: Vec::new(),
+        };
+        let first = |found: &Found| text(found, &[]).lines().next().map(str::to_owned);
+        let said = "not complete (interrupted): 17 of 43 planned repeats measured, 2 failed";
+        assert_eq!(first(&found).as_deref(), Some(said));
+        found.incomplete = Some(Incomplete {
+            status: RunStatus::Running,
+            repeats_planned: None,
+            repeats_complete: 1,
+            repeats_failed: 0,
+        });
+        let said = "not complete (running): 1 repeat measured; its plan does not say of how many";
+        assert_eq!(first(&found).as_deref(), Some(said));
     }
 
     #[test]

@@ -1,20 +1,16 @@
 //! Tables for the terminal: one rule under the heading, figures to the right, 100 columns.
 
-use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width,
-    presets::NOTHING,
-};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle, presets::NOTHING};
 
 use super::units::UNKNOWN;
 
 /// Widest table, in terminal columns.
 pub const WIDTH: u16 = 100;
 
-/// Room that a text column keeps before figures may wrap, and the longest word kept whole where there is no
-/// room for longer ones.
-const NARROWEST_TEXT: u16 = 12;
-/// Blanks that a column adds to its contents.
-const PADDING: u16 = 2;
+/// Blanks between two columns.
+const GAP: usize = 3;
+/// Titles of a list of cells take no more than this from them.
+const WIDEST_TITLE: usize = 24;
 const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A table under construction: columns first, then rows, then [`render`](Self::render).
@@ -72,82 +68,185 @@ impl Table {
     }
 
     /// The table as lines without trailing blanks, and no newline at the end.
+    ///
+    /// Names and figures are whole while there is room; else names break where they have joints, then figures
+    /// before what stands in brackets. Where even that is too wide each row is a list of its cells.
     pub fn render(&self) -> String {
-        let fits = |text: &String| {
-            let mut lines = text.lines();
-            lines.all(|line| line.chars().count() <= usize::from(WIDTH))
-        };
-        // Whole words where they have room, else the short ones, else whatever fits. Even with room a
-        // column of text that has a boundary can push the last one out.
-        [WIDTH, NARROWEST_TEXT]
-            .into_iter()
-            .filter(|longest| self.has_room_for_words(*longest))
-            .map(|longest| self.laid_out(Some(longest)))
-            .find(fits)
-            .unwrap_or_else(|| self.laid_out(None))
+        let breaks = [
+            (Break::Words, Break::Never),
+            (Break::Joints, Break::Never),
+            (Break::Words, Break::Brackets),
+            (Break::Joints, Break::Brackets),
+        ];
+        let mut fitting = breaks.into_iter().filter_map(|(text, figure)| {
+            let how = |kind| match kind {
+                Kind::Text => text,
+                Kind::Figure => figure,
+            };
+            self.widths(how).map(|widths| self.laid_out(how, &widths))
+        });
+        fitting.next().unwrap_or_else(|| self.listed())
     }
 
-    fn plain(&self) -> comfy_table::Table {
+    /// Widths of columns that fit a page when their cells are broken so; none where they do not fit.
+    fn widths(&self, how: impl Fn(Kind) -> Break) -> Option<Vec<usize>> {
+        let columns = || (0..self.titles.len()).zip(&self.kinds);
+        let longest = |column: usize, break_at: Break| {
+            let pieces = self.cells(column).flat_map(|cell| break_at.pieces(cell));
+            pieces
+                .map(|piece| columns_of(piece.trim_end_matches(' ')))
+                .max()
+        };
+        let of = |break_at: &dyn Fn(Kind) -> Break| -> Vec<usize> {
+            let widths = columns().map(|(i, kind)| longest(i, break_at(*kind)).unwrap_or(0));
+            widths.collect()
+        };
+        let (least, most) = (of(&how), of(&|_| Break::Never));
+        let room = usize::from(WIDTH).checked_sub(GAP * self.titles.len().saturating_sub(1))?;
+        share(room, &least, &most)
+    }
+
+    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
+        let rows = self.rows.iter().map(move |row| &row[column]);
+        let all = rows.chain(&self.titles[column..=column]);
+        all.flat_map(|cell| cell.lines())
+    }
+
+    fn laid_out(&self, how: impl Fn(Kind) -> Break, widths: &[usize]) -> String {
+        let broken = |cells: &[String]| -> Vec<String> {
+            let cells = cells.iter().zip(&self.kinds).zip(widths);
+            cells
+                .map(|((cell, kind), width)| how(*kind).broken(cell, *width))
+                .collect()
+        };
         let mut table = comfy_table::Table::new();
         table
             .load_style(STYLE)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(WIDTH)
-            .set_header(&self.titles)
-            .add_rows(&self.rows);
-        table
-    }
-
-    /// With figures on one line and words of up to so many characters in one piece, or with neither.
-    fn laid_out(&self, longest: Option<u16>) -> String {
-        let mut table = self.plain();
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(broken(&self.titles))
+            .add_rows(self.rows.iter().map(|row| broken(row)));
         let last = self.kinds.len().saturating_sub(1);
         for (i, (column, kind)) in table.column_iter_mut().zip(&self.kinds).enumerate() {
-            let padding = (u16::from(i > 0), u16::from(i < last));
-            column.set_padding(padding);
+            column.set_padding((u16::from(i > 0), u16::from(i < last)));
             if *kind == Kind::Figure {
                 column.set_cell_alignment(CellAlignment::Right);
-            }
-            match (kind, longest) {
-                (Kind::Figure, Some(_)) => {
-                    column.set_constraint(ColumnConstraint::ContentWidth);
-                }
-                (Kind::Text, Some(longest)) => {
-                    // A name in two pieces is two names.
-                    let word = self.longest_word(i).min(longest) + padding.0 + padding.1;
-                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(word)));
-                }
-                (_, None) => {}
             }
         }
         table.trim_fmt()
     }
 
-    /// Characters of the longest word of a column.
-    fn longest_word(&self, column: usize) -> u16 {
-        let cells = self.rows.iter().map(|row| &row[column]);
-        let cells = cells.chain(&self.titles[column..=column]);
-        let words = cells.flat_map(|cell| cell.split_whitespace());
-        words
-            .map(|word| word.chars().count() as u16)
-            .max()
-            .unwrap_or(0)
+    /// A line for each cell, behind its title; a row begins at the margin.
+    fn listed(&self) -> String {
+        let title = self.titles.iter().map(|title| columns_of(title)).max();
+        let title = title.unwrap_or(0).min(WIDEST_TITLE);
+        let room = usize::from(WIDTH) - title - GAP;
+        let cell = |(title_of, cell): (&String, &String)| {
+            let lines = Break::Joints.broken(cell, room);
+            let titles = std::iter::once(title_of.as_str()).chain(std::iter::repeat(""));
+            let lines = lines.lines().zip(titles);
+            let lines = lines.map(|(line, of)| format!("{of:title$}{:GAP$}{line}", ""));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let row = |row: &Vec<String>| {
+            let cells = self.titles.iter().zip(row);
+            let cells = cells.filter(|(_, cell)| !cell.is_empty());
+            cells.map(cell).collect::<Vec<_>>().join("\n")
+        };
+        self.rows.iter().map(row).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+/// Where a cell may go on in the next line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Break {
+    Never,
+    /// Between words.
+    Words,
+    /// There, and at the joints of a name: between two terms or items of a list, before what a term is given, and
+    /// between the parts of a path.
+    Joints,
+    /// Between a figure and what stands in brackets behind it.
+    Brackets,
+}
+
+impl Break {
+    /// A line as what stays together; blanks stand at the end of what they follow.
+    fn pieces(self, line: &str) -> Vec<&str> {
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        let mut before = None;
+        for (at, next) in line.char_indices() {
+            if before.is_some_and(|before| self.is_between(before, &line[at..])) {
+                pieces.push(&line[from..at]);
+                from = at;
+            }
+            before = Some(next);
+        }
+        pieces.push(&line[from..]);
+        pieces
     }
 
-    /// Whether unwrapped figures leave each text column room to wrap in, its words of up to so many
-    /// characters whole.
-    fn has_room_for_words(&self, longest: u16) -> bool {
-        let widths = self.plain().column_max_content_widths();
-        let columns = self.kinds.iter().zip(widths).enumerate();
-        let needed = columns.map(|(i, (kind, width))| match kind {
-            Kind::Text => {
-                let words = self.longest_word(i).min(longest);
-                words.max(width.min(NARROWEST_TEXT)) + PADDING
-            }
-            Kind::Figure => width.saturating_add(PADDING),
-        });
-        needed.fold(0, u16::saturating_add) <= WIDTH
+    fn is_between(self, before: char, rest: &str) -> bool {
+        let is_word = before == ' ' && !rest.starts_with(' ');
+        match self {
+            Self::Never => false,
+            Self::Words => is_word,
+            Self::Joints => is_word || is_joint(before, rest),
+            Self::Brackets => is_word && rest.starts_with('('),
+        }
     }
+
+    /// Lines of at most `width` columns, except where a piece alone is wider.
+    fn broken(self, cell: &str, width: usize) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for whole in cell.split('\n') {
+            let mut line = String::new();
+            for piece in self.pieces(whole) {
+                let needed = columns_of(&line) + columns_of(piece.trim_end_matches(' '));
+                if !line.is_empty() && needed > width {
+                    lines.push(line.trim_end_matches(' ').to_owned());
+                    line.clear();
+                }
+                line.push_str(piece);
+            }
+            lines.push(line.trim_end_matches(' ').to_owned());
+        }
+        lines.join("\n")
+    }
+}
+
+/// A time of day has no joints, nor has a rate: `14:30:12Z`, `200MB/s`.
+fn is_joint(before: char, rest: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let a_second = |rest: &str| {
+        rest.strip_prefix("/s")
+            .is_some_and(|behind| !behind.starts_with(is_name))
+    };
+    match before {
+        '+' | ',' | ';' => true,
+        ':' => rest.starts_with(char::is_alphabetic),
+        _ => rest.starts_with('@') || rest.starts_with('/') && !a_second(rest),
+    }
+}
+
+/// Gives each column what it wants where there is room, and the rest of the room to the narrowest of the others;
+/// none where the least does not fit.
+fn share(room: usize, least: &[usize], most: &[usize]) -> Option<Vec<usize>> {
+    let left = room.checked_sub(least.iter().sum())?;
+    let mut widths = least.to_vec();
+    for _ in 0..left {
+        let wanting = (0..widths.len()).filter(|i| widths[*i] < most[*i]);
+        let Some(narrowest) = wanting.min_by_key(|i| widths[*i]) else {
+            break;
+        };
+        widths[narrowest] += 1;
+    }
+    Some(widths)
+}
+
+/// Terminal columns of a line; every character that we print takes one.
+fn columns_of(line: &str) -> usize {
+    line.chars().count()
 }
 
 /// Text without control characters, which could otherwise move the cursor of whoever reads a model's
@@ -257,6 +356,87 @@ mod tests {
         ] {
             assert!(text.contains(word), "no {word} in\n{text}");
         }
+    }
+
+    /// Columns of a stress table, with intervals as wide as a noisy board has them.
+    fn stress(condition: &str, interval: &str) -> String {
+        let mut table = Table::new().text("condition").figure("GB/s");
+        for title in ["p50 × idle", "p95 × idle", "p99 × idle"] {
+            table = table.figure(title);
+        }
+        let mut table = table.text("");
+        table.row([condition, "12.34", interval, interval, interval, "invalid"]);
+        table.row([
+            "spin:cpu0-2",
+            "0",
+            "1.01 ±2 %",
+            "1.01 ±2 %",
+            "1.01 ±2 %",
+            "",
+        ]);
+        table.render()
+    }
+
+    #[test]
+    fn names_break_at_their_joints_and_intervals_stay_whole() {
+        let text = stress("mem_copy_nt:cpu0-2@55%/ws=512MiB", "1.762* (0.77…4.03)");
+        insta::assert_snapshot!(text, @"
+        condition             GB/s           p50 × idle           p95 × idle           p99 × idle
+        ───────────────────────────────────────────────────────────────────────────────────────────────────
+        mem_copy_nt:cpu0-2   12.34   1.762* (0.77…4.03)   1.762* (0.77…4.03)   1.762* (0.77…4.03)   invalid
+        @55%/ws=512MiB
+        spin:cpu0-2              0            1.01 ±2 %            1.01 ±2 %            1.01 ±2 %
+        ");
+    }
+
+    #[test]
+    fn a_name_without_joints_keeps_its_line_and_intervals_go_below_their_figures() {
+        let text = stress("a_condition_of_thirty_characters", "1.762* (0.77…4.03)");
+        insta::assert_snapshot!(text, @"
+        condition                           GB/s    p50 × idle    p95 × idle    p99 × idle
+        ────────────────────────────────────────────────────────────────────────────────────────────
+        a_condition_of_thirty_characters   12.34        1.762*        1.762*        1.762*   invalid
+                                                   (0.77…4.03)   (0.77…4.03)   (0.77…4.03)
+        spin:cpu0-2                            0     1.01 ±2 %     1.01 ±2 %     1.01 ±2 %
+        ");
+    }
+
+    #[test]
+    fn what_no_break_makes_fit_is_listed_with_its_names_whole() {
+        let name = "x".repeat(70);
+        let mut table = Table::new().text("condition").text("model").figure("p50");
+        table.row([name.as_str(), &"y".repeat(40), "12.34 ms"]);
+        table.row(["idle", "net.onnx", "11 ms"]);
+        let expected = [
+            format!("condition   {name}"),
+            format!("model       {}", "y".repeat(40)),
+            "p50         12.34 ms".into(),
+            String::new(),
+            "condition   idle".into(),
+            "model       net.onnx".into(),
+            "p50         11 ms".into(),
+        ];
+        assert_eq!(table.render().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn times_and_rates_have_no_joints() {
+        let pieces = |line| Break::Joints.pieces(line);
+        assert_eq!(
+            pieces("mem_read:cpu1@200MB/s/ws=8MiB+model:b.onnx@10Hz:cpu0"),
+            [
+                "mem_read:",
+                "cpu1",
+                "@200MB/s",
+                "/ws=8MiB+",
+                "model:",
+                "b.onnx",
+                "@10Hz:",
+                "cpu0"
+            ]
+        );
+        assert_eq!(pieces("2026-11-30 14:30:12Z"), ["2026-11-30 ", "14:30:12Z"]);
+        assert_eq!(Break::Brackets.pieces("1.1 ms (1…2)"), ["1.1 ms ", "(1…2)"]);
     }
 
     #[test]

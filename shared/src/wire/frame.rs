@@ -6,6 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::units::Bytes;
+
 /// Before authentication a frame may be this long.
 pub const LIMIT_BEFORE_AUTHENTICATION: usize = 4 * 1024;
 
@@ -54,7 +56,7 @@ pub struct Frame {
 /// Why a frame could not be read or its payload not be understood.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    #[error("frame of {length} bytes is over the limit of {limit}")]
+    #[error("frame of {} is over the limit of {}", Bytes(*length as u64), Bytes(*limit as u64))]
     TooLong { length: usize, limit: usize },
     #[error("frame without a kind")]
     Empty,

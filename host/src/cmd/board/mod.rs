@@ -122,13 +122,19 @@ fn list(settings: &Settings, json: bool) -> CommandResult {
 
 fn info(name: &str, args: &waiting::WaitingArgs, json: bool) -> CommandResult {
     let board = find_board(name)?;
-    let (device, lease, waiting) = block_on(async {
+    let (device, lease, (waiting, dropped)) = block_on(async {
         let mut inquiry = Inquiry::open(&board).await?;
-        let waiting = waiting::look(&mut inquiry, args).await?;
-        Ok((inquiry.device().await?, inquiry.lease().await?, waiting))
+        let looked = waiting::look(&mut inquiry, args).await?;
+        Ok((inquiry.device().await?, inquiry.lease().await?, looked))
     })?;
     match json {
-        true => print::json(&documents::board(name, &device, &lease, &waiting)),
+        true => {
+            let results = documents::Results {
+                waiting: &waiting,
+                dropped: dropped.as_ref(),
+            };
+            print::json(&documents::board(name, &device, &lease, &results));
+        }
         false => {
             print::result(ui::board::info(name, &device, &lease));
             ui::waiting::lines(name, &waiting)

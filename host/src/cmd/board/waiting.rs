@@ -5,7 +5,7 @@ use edgedyno_shared::wire::request::WaitingResults;
 
 use crate::cmd::run::inventory::Inquiry;
 use crate::exit::CommandError;
-use crate::ui::print;
+use crate::ui::{print, units};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct WaitingArgs {
@@ -14,22 +14,23 @@ pub(super) struct WaitingArgs {
     drop_results: Option<String>,
 }
 
-/// What waits, after that which is to be dropped is gone.
+/// What waits, after that which is to be dropped is gone; and what was dropped.
 pub(super) async fn look(
     inquiry: &mut Inquiry,
     args: &WaitingArgs,
-) -> Result<Vec<WaitingResults>, CommandError> {
+) -> Result<(Vec<WaitingResults>, Option<WaitingResults>), CommandError> {
     let waiting = inquiry.waiting().await?;
     let Some(text) = &args.drop_results else {
-        return Ok(waiting);
+        return Ok((waiting, None));
     };
     let lost = find(&waiting, text)?;
     inquiry.drop_results(lost.store).await?;
     print::note(format_args!(
-        "{} repeats that waited for store {} are thrown away",
-        lost.repeats, lost.store
+        "{} that waited for store {} are thrown away",
+        units::things(lost.repeats.into(), "repeat"),
+        lost.store
     ));
-    inquiry.waiting().await
+    Ok((inquiry.waiting().await?, Some(lost.clone())))
 }
 
 /// The store whose id begins with a text.

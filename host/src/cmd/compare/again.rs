@@ -216,7 +216,11 @@ impl Again {
         let repeats = args.repeat.get().saturating_mul(times);
         check::repeats(cases.len(), repeats)?;
         // What a share stands for now: arms that take turns must bear the same load.
-        let ceilings = calibrate::of_board(&board_name, &device, cases.iter(), false, global)?;
+        let how = calibrate::How {
+            again: false,
+            holds_clocks: first.rules.fix_clocks,
+        };
+        let ceilings = calibrate::of_board(&board_name, &device, cases.iter(), how, global)?;
         Ok(Prepared {
             board: board_name,
             device,

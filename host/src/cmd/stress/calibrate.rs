@@ -41,35 +41,48 @@ const FEWEST: usize = 2;
 /// How long each is watched.
 const WINDOW: Nanos = Nanos::from_millis(500);
 
+/// What decides which calibrations a plan can use.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cmd) struct How {
+    /// Measured now, whatever the store has.
+    pub(in crate::cmd) again: bool,
+    /// A share of what a stressor can do is one under the clocks that are measured.
+    pub(in crate::cmd) holds_clocks: bool,
+}
+
 /// Finds what the shares of all conditions refer to, and measures what is not known yet.
 pub(in crate::cmd) fn ensure(
     prepared: &mut Swept,
     again: bool,
     global: &Global,
 ) -> Result<(), CommandError> {
+    let how = How {
+        again,
+        holds_clocks: prepared.conduct.preparation.fix_clocks,
+    };
     for (board, device) in &prepared.devices {
         let cases = prepared.cases.iter().map(|planned| &planned.case);
-        let found = of_board(board, device, cases, again, global)?;
+        let found = of_board(board, device, cases, how, global)?;
         prepared.schedule.ceilings.0.extend(found.0);
     }
     Ok(())
 }
 
-/// The same for the cases of one board: what the store has is taken, unless it shall be measured `again`.
+/// The same for the cases of one board: what the store has is taken, unless it shall be measured again.
 pub(in crate::cmd) fn of_board<'a>(
     board: &str,
     device: &DeviceInfo,
     cases: impl Iterator<Item = &'a Case>,
-    again: bool,
+    how: How,
     global: &Global,
 ) -> Result<Ceilings, CommandError> {
     let needed = needed(cases, board);
     if needed.is_empty() {
         return Ok(Ceilings::default());
     }
-    let fingerprint = fingerprint(&DeviceRow::from(device));
+    let fingerprint = fingerprint(&DeviceRow::from(device), how.holds_clocks);
     let store = open_for_writing(global)?;
-    let mut known = match again {
+    let mut known = match how.again {
         true => Vec::new(),
         false => store.calibrations(board, &fingerprint)?,
     };
@@ -79,7 +92,8 @@ pub(in crate::cmd) fn of_board<'a>(
     known.iter().for_each(|known| tell(known, false));
     if !missing.is_empty() {
         drop(store);
-        let new = measure(board, device, &fingerprint, &missing, global)?;
+        let prepared = prepare(board, device, &missing, how);
+        let new = measure(&prepared, &fingerprint, &missing, global)?;
         new.iter().for_each(|new| tell(new, true));
         known.extend(new);
     }
@@ -96,33 +110,42 @@ fn needed<'a>(cases: impl Iterator<Item = &'a Case>, board: &str) -> Vec<Calibra
     all
 }
 
-/// Measures each at full effort, beside a worker that uses no memory, and keeps what came out.
-fn measure(
-    board: &str,
-    device: &DeviceInfo,
-    fingerprint: &str,
-    missing: &[Calibrated],
-    global: &Global,
-) -> Result<Vec<Calibration>, CommandError> {
-    let names: Vec<&str> = missing.iter().map(|of| of.stressor.as_str()).collect();
-    print::note(format_args!("calibrating {} on {board}", names.join(", ")));
-    let prepared = Prepared {
+/// Each at full effort, beside a worker that uses no memory.
+fn prepare(board: &str, device: &DeviceInfo, missing: &[Calibrated], how: How) -> Prepared {
+    let mut conduct = plain::conduct(REPEATS, conduct_rules(), 1);
+    conduct.preparation.fix_clocks = how.holds_clocks;
+    Prepared {
         board: board.to_owned(),
         device: device.clone(),
         cases: missing.iter().map(|of| case(board, of)).collect(),
-        conduct: plain::conduct(REPEATS, conduct_rules(), 1),
+        conduct,
         schedule: Schedule::default(),
         contents: Vec::new(),
         unpacked: Vec::new(),
         library: None,
         save_outputs: None,
         built_in_note: None,
-    };
+    }
+}
+
+/// Measures what was prepared, and keeps what came out.
+fn measure(
+    prepared: &Prepared,
+    fingerprint: &str,
+    missing: &[Calibrated],
+    global: &Global,
+) -> Result<Vec<Calibration>, CommandError> {
+    let names: Vec<&str> = missing.iter().map(|of| of.stressor.as_str()).collect();
+    let (names, board) = (names.join(", "), &prepared.board);
+    print::note(match prepared.conduct.preparation.fix_clocks {
+        true => format!("calibrating {names} on {board}, its clocks held"),
+        false => format!("calibrating {names} on {board}"),
+    });
     let how = Begin::New {
         command: "calibrate",
         tags: &[],
     };
-    let (source, end) = execute::execute(&prepared, &how, &LeaseWish::plain(), global)?;
+    let (source, end) = execute::execute(prepared, &how, &LeaseWish::plain(), global)?;
     if end == DriveEnd::Interrupted {
         return Err(CommandError::new(
             Exit::INTERRUPTED,
@@ -304,6 +327,19 @@ mod tests {
         assert_eq!(needed.len(), 1);
         assert_eq!(full(&needed[0]), "mem_read:cpu1");
         assert!(super::needed(cases.iter(), "other").is_empty());
+    }
+
+    #[test]
+    fn a_calibration_is_made_under_the_clocks_that_are_measured() {
+        let fixes = |holds_clocks| {
+            let how = How {
+                again: false,
+                holds_clocks,
+            };
+            let prepared = prepare("b", &sample::device(), &[], how);
+            prepared.conduct.preparation.fix_clocks
+        };
+        assert!(fixes(true) && !fixes(false));
     }
 
     #[test]

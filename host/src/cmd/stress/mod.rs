@@ -21,6 +21,7 @@ use super::{block_on, preflight, read, summary};
 use crate::board::local;
 use crate::cli::Global;
 use crate::contention::limit::Limit;
+use crate::contention::read::Found;
 use crate::contention::{self, report};
 use crate::drive::DriveEnd;
 use crate::exit::{CommandError, CommandResult, Exit};
@@ -430,13 +431,10 @@ fn gaps_of(gaps: &[String]) -> Result<Vec<String>, CommandError> {
 fn outcome(source: &Source, args: &StressArgs, as_json: bool) -> CommandResult {
     let entries = source.cases()?;
     let found = contention::read::read(source, &entries, args.load.slo.clone())?;
+    check_asked(args.load.slo.as_ref(), &found)?;
     let summaries = read::summaries(source, &entries)?;
     match as_json {
-        true => print::json(&report::document(
-            &found.run,
-            &found.experiments,
-            &found.gaps,
-        )),
+        true => print::json(&report::document(&found)),
         false => print::result(text::text(&found, &summaries)),
     }
     let invalid = !found.is_valid();
@@ -445,9 +443,23 @@ fn outcome(source: &Source, args: &StressArgs, as_json: bool) -> CommandResult {
     Ok(Exit::of_all(exit.into_iter().chain([measured])))
 }
 
+/// A limit is one of conditions: gaps have none to hold to it.
+fn check_asked(asked: Option<&Limit>, found: &Found) -> Result<(), CommandError> {
+    if asked.is_none() || !found.experiments.is_empty() || found.gaps.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "--slo says nothing of run {}: it has gaps and no load",
+        found.run
+    );
+    Err(CommandError::usage(what).hint("leave it out; a limit holds conditions of a load"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contention::gap::Gaps;
+    use crate::contention::testing;
 
     #[test]
     fn a_limit_is_a_figure_and_a_time() {
@@ -479,5 +491,24 @@ mod tests {
         assert_eq!(gaps(&["10ms", "2s"]).unwrap(), ["0s", "10ms", "2s"]);
         assert_eq!(gaps(&["0", "10ms"]).unwrap(), ["0s", "10ms"]);
         assert!(gaps(&["soon"]).is_err() && gaps(&["10s"]).is_err());
+    }
+
+    #[test]
+    fn a_limit_is_refused_of_gaps_and_of_nothing_else() {
+        let limit = slo("p99=33ms").unwrap();
+        let found = |gaps: Vec<Gaps>| Found {
+            run: "r".into(),
+            incomplete: None,
+            slo: None,
+            experiments: Vec::new(),
+            gaps,
+        };
+        let gaps = found(vec![testing::gaps()]);
+        let refused = check_asked(Some(&limit), &gaps).unwrap_err();
+        assert_eq!(refused.exit, Exit::USAGE);
+        assert!(refused.what.contains("has gaps and no load"), "{refused:?}");
+        assert!(check_asked(None, &gaps).is_ok());
+        // Of a run without anything to compare it is said that nothing can tell.
+        assert!(check_asked(Some(&limit), &found(Vec::new())).is_ok());
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use edgedyno_shared::units::Bytes;
 use thiserror::Error;
 
 /// A network that was not made; no file is left behind.
@@ -23,9 +24,9 @@ pub enum MakeError {
         limit: u32,
     },
     /// A protobuf message ends at 2 GiB.
-    #[error("weights of {bytes} bytes do not fit inside a model file, which ends at {limit} bytes")]
+    #[error("weights of {} do not fit inside a model file, which ends at {}", Bytes(*bytes), Bytes(*limit))]
     TooLargeInside { bytes: u64, limit: u64 },
-    #[error("weights of {bytes} bytes are more than the {limit} this command writes")]
+    #[error("weights of {} are more than the {} that this command writes", Bytes(*bytes), Bytes(*limit))]
     TooLarge { bytes: u64, limit: u64 },
     #[error("one run would take {macs} multiply-accumulates")]
     TooManyMacs { macs: u128 },
