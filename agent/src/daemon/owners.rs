@@ -257,7 +257,7 @@ mod tests {
         let why = Owners::open(state.path()).unwrap_err().to_string();
         assert!(why.contains("line 1"), "{why}");
         let line = format!("{STORE} board\n");
-        for text in ["", &line[..line.len() - 1], &line[..40]] {
+        for text in ["", &line[..line.len() - 1], &line[..20]] {
             fs::write(state.path().join("store_owners"), text).unwrap();
             let why = Owners::open(state.path()).unwrap_err().to_string();
             assert!(why.contains("cut short"), "{text:?}: {why}");

@@ -457,7 +457,7 @@ mod tests {
         assert!(share.rule.contains("cut to half"), "{}", share.rule);
         let refused = share_of(&kernel, "mem_read", Some(101 << 20)).unwrap_err();
         assert_eq!(refused.code, FailureCode::LoadRefused);
-        assert!(refused.hint.unwrap().contains("104857600"));
+        assert!(refused.hint.unwrap().contains("100 MiB"));
     }
 
     #[test]
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(refused.code, FailureCode::LoadRefused);
         if free > 4 << 30 {
             let rule = share_of(2).unwrap().rule;
-            assert_eq!(rule, "2 × a file of 67108864 bytes");
+            assert_eq!(rule, "2 × a file of 64 MiB");
         }
     }
 

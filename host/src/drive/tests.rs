@@ -714,7 +714,7 @@ fn an_order_that_no_frame_takes_ends_the_run_and_says_what_is_too_large() {
         error.causes[0].contains("an order for a repeat"),
         "{error:?}"
     );
-    assert!(error.causes[0].contains("1048576"), "{error:?}");
+    assert!(error.causes[0].contains("the limit of 1 MiB"), "{error:?}");
     assert!(error.hint.unwrap().contains("fewer input files"));
 }
 

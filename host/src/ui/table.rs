@@ -7,8 +7,11 @@ use super::units::UNKNOWN;
 /// Widest table, in terminal columns.
 pub const WIDTH: u16 = 100;
 
-/// Blanks between two columns.
+/// Blanks between two columns, and where that makes a table fit.
 const GAP: usize = 3;
+const NARROW_GAP: usize = 2;
+/// A word longer than this, such as a hash, breaks anywhere before a table becomes a list.
+const LONGEST_WORD: usize = 32;
 /// Titles of a list of cells take no more than this from them.
 const WIDEST_TITLE: usize = 24;
 const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
@@ -70,64 +73,64 @@ impl Table {
     /// The table as lines without trailing blanks, and no newline at the end.
     ///
     /// Names and figures are whole while there is room; else names break where they have joints, then figures
-    /// before what stands in brackets. Where even that is too wide each row is a list of its cells.
+    /// before what stands in brackets, then columns come closer and figures break between words. Where even that
+    /// is too wide each row is a list of its cells.
     pub fn render(&self) -> String {
         let breaks = [
-            (Break::Words, Break::Never),
-            (Break::Joints, Break::Never),
-            (Break::Words, Break::Brackets),
-            (Break::Joints, Break::Brackets),
+            (Break::Words, Break::Never, GAP),
+            (Break::Joints, Break::Never, GAP),
+            (Break::Words, Break::Brackets, GAP),
+            (Break::Joints, Break::Brackets, GAP),
+            (Break::Joints, Break::Brackets, NARROW_GAP),
+            (Break::Joints, Break::Words, NARROW_GAP),
+            (Break::Anywhere, Break::Anywhere, NARROW_GAP),
         ];
-        let mut fitting = breaks.into_iter().filter_map(|(text, figure)| {
+        let mut fitting = breaks.into_iter().filter_map(|(text, figure, gap)| {
             let how = |kind| match kind {
                 Kind::Text => text,
                 Kind::Figure => figure,
             };
-            self.widths(how).map(|widths| self.laid_out(how, &widths))
+            let widths = self.widths(how, gap)?;
+            Some(self.laid_out(how, &widths, gap))
         });
         fitting.next().unwrap_or_else(|| self.listed())
     }
 
     /// Widths of columns that fit a page when their cells are broken so; none where they do not fit.
-    fn widths(&self, how: impl Fn(Kind) -> Break) -> Option<Vec<usize>> {
-        let columns = || (0..self.titles.len()).zip(&self.kinds);
-        let longest = |column: usize, break_at: Break| {
-            let pieces = self.cells(column).flat_map(|cell| break_at.pieces(cell));
-            pieces
-                .map(|piece| columns_of(piece.trim_end_matches(' ')))
-                .max()
+    fn widths(&self, how: impl Fn(Kind) -> Break, gap: usize) -> Option<Vec<usize>> {
+        let of = |cells: &dyn Fn(Kind) -> Break, title: Break| -> Vec<usize> {
+            let columns = (0..self.titles.len()).zip(&self.kinds);
+            let widths = columns.map(|(i, kind)| {
+                let rows = self.rows.iter().map(|row| longest(&row[i], cells(*kind)));
+                rows.chain([longest(&self.titles[i], title)]).max()
+            });
+            widths.map(Option::unwrap_or_default).collect()
         };
-        let of = |break_at: &dyn Fn(Kind) -> Break| -> Vec<usize> {
-            let widths = columns().map(|(i, kind)| longest(i, break_at(*kind)).unwrap_or(0));
-            widths.collect()
-        };
-        let (least, most) = (of(&how), of(&|_| Break::Never));
-        let room = usize::from(WIDTH).checked_sub(GAP * self.titles.len().saturating_sub(1))?;
+        let (least, most) = (of(&how, TITLES), of(&|_| Break::Never, Break::Never));
+        let room = usize::from(WIDTH).checked_sub(gap * self.titles.len().saturating_sub(1))?;
         share(room, &least, &most)
     }
 
-    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
-        let rows = self.rows.iter().map(move |row| &row[column]);
-        let all = rows.chain(&self.titles[column..=column]);
-        all.flat_map(|cell| cell.lines())
-    }
-
-    fn laid_out(&self, how: impl Fn(Kind) -> Break, widths: &[usize]) -> String {
+    fn laid_out(&self, how: impl Fn(Kind) -> Break, widths: &[usize], gap: usize) -> String {
         let broken = |cells: &[String]| -> Vec<String> {
             let cells = cells.iter().zip(&self.kinds).zip(widths);
             cells
                 .map(|((cell, kind), width)| how(*kind).broken(cell, *width))
                 .collect()
         };
+        let titles = self.titles.iter().zip(widths);
+        let titles = titles.map(|(title, width)| TITLES.broken(title, *width));
         let mut table = comfy_table::Table::new();
         table
             .load_style(STYLE)
             .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(broken(&self.titles))
+            .set_header(titles)
             .add_rows(self.rows.iter().map(|row| broken(row)));
         let last = self.kinds.len().saturating_sub(1);
         for (i, (column, kind)) in table.column_iter_mut().zip(&self.kinds).enumerate() {
-            column.set_padding((u16::from(i > 0), u16::from(i < last)));
+            // One blank of the gap is the table's own.
+            let left = u16::from(i > 0 && gap == GAP);
+            column.set_padding((left, u16::from(i < last)));
             if *kind == Kind::Figure {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -167,7 +170,12 @@ enum Break {
     Joints,
     /// Between a figure and what stands in brackets behind it.
     Brackets,
+    /// At joints, and in a word that is longer than [`LONGEST_WORD`].
+    Anywhere,
 }
+
+/// Titles are never longer than what they stand over needs.
+const TITLES: Break = Break::Joints;
 
 impl Break {
     /// A line as what stays together; blanks stand at the end of what they follow.
@@ -183,7 +191,10 @@ impl Break {
             before = Some(next);
         }
         pieces.push(&line[from..]);
-        pieces
+        match self {
+            Self::Anywhere => pieces.into_iter().flat_map(short).collect(),
+            _ => pieces,
+        }
     }
 
     fn is_between(self, before: char, rest: &str) -> bool {
@@ -191,7 +202,7 @@ impl Break {
         match self {
             Self::Never => false,
             Self::Words => is_word,
-            Self::Joints => is_word || is_joint(before, rest),
+            Self::Joints | Self::Anywhere => is_word || is_joint(before, rest),
             Self::Brackets => is_word && rest.starts_with('('),
         }
     }
@@ -213,6 +224,26 @@ impl Break {
         }
         lines.join("\n")
     }
+}
+
+/// Columns of the longest piece of a cell.
+fn longest(cell: &str, break_at: Break) -> usize {
+    let pieces = cell.lines().flat_map(|line| break_at.pieces(line));
+    let columns = pieces.map(|piece| columns_of(piece.trim_end_matches(' ')));
+    columns.max().unwrap_or(0)
+}
+
+/// A word in parts that are short enough.
+fn short(word: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = word;
+    while let Some((at, _)) = rest.char_indices().nth(LONGEST_WORD) {
+        let (part, behind) = rest.split_at(at);
+        parts.push(part);
+        rest = behind;
+    }
+    parts.push(rest);
+    parts
 }
 
 /// A time of day has no joints, nor has a rate: `14:30:12Z`, `200MB/s`.
@@ -403,20 +434,41 @@ mod tests {
 
     #[test]
     fn what_no_break_makes_fit_is_listed_with_its_names_whole() {
-        let name = "x".repeat(70);
-        let mut table = Table::new().text("condition").text("model").figure("p50");
-        table.row([name.as_str(), &"y".repeat(40), "12.34 ms"]);
-        table.row(["idle", "net.onnx", "11 ms"]);
+        let names = ["v", "w", "x", "y"].map(|letter| letter.repeat(30));
+        let mut table = Table::new().text("condition").text("model");
+        table = table.text("board").text("store").figure("p50");
+        table.row(names.iter().map(String::as_str).chain(["12.34 ms"]));
+        table.row(["idle", "net.onnx", "a", "b", "11 ms"]);
         let expected = [
-            format!("condition   {name}"),
-            format!("model       {}", "y".repeat(40)),
+            format!("condition   {}", names[0]),
+            format!("model       {}", names[1]),
+            format!("board       {}", names[2]),
+            format!("store       {}", names[3]),
             "p50         12.34 ms".into(),
             String::new(),
             "condition   idle".into(),
             "model       net.onnx".into(),
+            "board       a".into(),
+            "store       b".into(),
             "p50         11 ms".into(),
         ];
         assert_eq!(table.render().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn titles_and_long_words_break_before_a_table_becomes_a_list() {
+        let hash = "0123456789abcdef".repeat(4);
+        let mut table = Table::new().text("field").text("unit");
+        table = table.figure("case backend=rten, threads=1").figure("75");
+        let name = "a_field_with_a_name_of_forty_columns____";
+        table.row([name, "ms", hash.as_str(), "1"]);
+        let text = table.render();
+        assert!(text.contains('─'), "a table and no list:\n{text}");
+        let widest = text.lines().map(columns_of).max().unwrap();
+        assert!(widest <= usize::from(WIDTH), "{widest} columns:\n{text}");
+        for part in ["case backend=rten,", "threads=1", &hash[..32], &hash[32..]] {
+            assert!(text.contains(part), "no {part} in\n{text}");
+        }
     }
 
     #[test]
