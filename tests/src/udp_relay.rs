@@ -273,7 +273,12 @@ mod tests {
 
     #[test]
     fn a_narrow_line_takes_its_time_and_a_packet_that_waits_is_overtaken() {
-        let (to, far) = echo();
+        let patient = || {
+            let (to, far) = echo();
+            far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            (to, far)
+        };
+        let (to, far) = patient();
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         let narrow = Weather {
             rate: Some(10_000),
@@ -291,7 +296,7 @@ mod tests {
         // 4000 bytes at 10 000 a second.
         assert!(began.elapsed() >= Duration::from_millis(400));
 
-        let (to, far) = echo();
+        let (to, far) = patient();
         let unruly = Weather {
             delayed: 500,
             delay: Duration::from_millis(50),

@@ -36,7 +36,7 @@ const BUSY: Offer = Offer {
     source: "/proc/PID/fdinfo/* drm-engine-*",
     rights: "the worker's user",
     boards: "GPUs and NPUs with a DRM driver that counts time: amdgpu, i915, msm, panfrost, panthor, v3d and others; xe counts cycles only",
-    meaning: "Time in which engines worked for the worker, all engines together: more than a second a second where several do. It has no value until the worker opens a device whose driver counts time.",
+    meaning: "Time in which engines worked for the worker, all engines together: more than a second a second where several do. It has no value where the driver of a device that the worker opened counts none.",
 };
 
 const MEMORY: Offer = Offer {
@@ -208,15 +208,17 @@ impl Source for Clients {
             let all = self.accounts.iter().map(of);
             all.fold(0_i64, i64::saturating_add)
         };
-        let is_told = |by: fn(&Account) -> bool| self.accounts.iter().any(by);
-        let busy = is_told(|a| a.counts_time).then(|| sum(|a| a.busy));
-        let memory = is_told(|a| a.tells_memory).then(|| sum(|a| a.memory));
-        let untold = |why: Fault| match self.accounts.is_empty() {
-            true => NONE_YET,
-            false => why,
+        // A sum of which a part is not told is none. Before anything is opened no engine worked.
+        let counts_time = self.accounts.iter().all(|a| a.counts_time);
+        let tells_memory = |a: &Account| a.tells_memory || !a.is_seen;
+        let memory = match self.accounts.is_empty() {
+            true => Err(NONE_YET),
+            false if self.accounts.iter().all(tells_memory) => Ok(sum(|a| a.memory)),
+            false => Err(NO_MEMORY),
         };
-        out.put(0, busy.ok_or(untold(NO_TIME)));
-        out.put(1, memory.ok_or(untold(NO_MEMORY)));
+        let busy = counts_time.then(|| sum(|a| a.busy));
+        out.put(0, busy.ok_or(NO_TIME));
+        out.put(1, memory);
         for slot in 0..self.engines.len() {
             let of_slot = self.accounts.iter().map(|a| a.engines[slot]);
             out.put(2 + slot, Ok(of_slot.fold(0, i64::saturating_add)));
@@ -340,9 +342,9 @@ mod tests {
         let tree = tree();
         let mut watch = tree.watch(&Drm);
         let before = watch.again();
-        for untold in ["worker.drm.busy", "worker.drm.memory"] {
-            assert_eq!(before[untold].unwrap_err().quality, Quality::Busy);
-        }
+        assert_eq!(before["worker.drm.busy"], Ok(0), "no engine worked for it");
+        let memory = before["worker.drm.memory"].unwrap_err();
+        assert_eq!(memory.quality, Quality::Busy);
         assert_eq!(
             before.keys().filter(|name| name.contains("amdgpu")).count(),
             0
@@ -396,6 +398,15 @@ mod tests {
         assert_eq!(told("drm-engine-npu:\t9 ns\n"), [Some(9), None]);
         assert_eq!(told("drm-memory-dma:\t2 KiB\n"), [None, Some(2048)]);
         assert_eq!(told("drm-memory-dma:\t0\n"), [None, Some(0)]);
+        // Beside one that tells, one that does not: what the two come to nobody knows.
+        let tree = tree();
+        tree.set("proc/42/fdinfo/3", client);
+        tree.set("proc/42/fdinfo/7", AMD);
+        let both = tree.watch(&Drm).again();
+        for name in ["worker.drm.busy", "worker.drm.memory"] {
+            assert_eq!(both[name].unwrap_err().quality, Quality::Absent, "{name}");
+        }
+        assert_eq!(both["worker.drm.amdgpu.gfx.busy"], Ok(1000));
     }
 
     #[test]

@@ -268,13 +268,10 @@ impl<C: Clock> Watch<C> {
     }
 
     /// Reads what counts for the worker, off the grid of its periods: the window of its trials is over, and its
-    /// figures end with it. A sum over a window that no read follows is not known to its end. Allocates nothing.
+    /// figures end with it. A sum over a window that no read follows is not known to its end.
     pub fn read_worker(&mut self) {
-        let (channels, stretch) = (&self.channels, self.pace.stretch());
-        let of_worker = |entry: &&mut Entry| {
-            let is_often = entry.period.0 * stretch < SELDOM.0;
-            is_often && channels[entry.first].name.starts_with("worker.")
-        };
+        let channels = &self.channels;
+        let of_worker = |entry: &&mut Entry| channels[entry.first].name.starts_with("worker.");
         for entry in self.entries.iter_mut().filter(of_worker) {
             let journal = self.journal.as_mut();
             read(&self.clock, &mut self.series, journal, entry, false);

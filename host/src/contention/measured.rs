@@ -35,7 +35,7 @@ pub(super) struct Measured<'a> {
 
 impl<'a> Measured<'a> {
     pub(super) fn of(read: &'a Read, ask: &Ask) -> Self {
-        let condition = Condition::parse(&read.view.entry.case.condition).unwrap_or_default();
+        let condition = Condition::stored(&read.view.entry.case.condition).unwrap_or_default();
         let mut all: Vec<&RepeatView> = read.view.counting().collect();
         all.sort_by_key(|repeat| repeat.row.key.repeat);
         let is_look = |repeat: &&RepeatView| {
@@ -223,7 +223,7 @@ impl<'a> Measured<'a> {
 /// What each stressor at full effort did less than when it was calibrated.
 fn measured_less(read: &Read, repeat: &RepeatView, ask: &Ask) -> Vec<Mark> {
     let board = &read.view.entry.case.board;
-    let condition = Condition::parse(&read.view.entry.case.condition).unwrap_or_default();
+    let condition = Condition::stored(&read.view.entry.case.condition).unwrap_or_default();
     let full = condition.terms.iter();
     let full = full.filter(|term| term.level == Level::Full);
     let less = full.filter_map(|term| {

@@ -132,22 +132,27 @@ pub(crate) fn point(condition: &str) -> Point {
     }
 }
 
+/// Of five good repeats, of which no figure is known.
+pub(crate) fn baseline(case: &str) -> Baseline {
+    Baseline {
+        case: case.into(),
+        repeats: 5,
+        valid_repeats: 5,
+        valid: true,
+        marks: Vec::new(),
+        traffic_bps: None,
+        engine_freq_hz: None,
+        temp_c: None,
+        figures: BTreeMap::new(),
+    }
+}
+
 /// Gaps of which nothing is known.
 pub(crate) fn gaps() -> Gaps {
     Gaps {
         axes: BTreeMap::new(),
         simulated: false,
-        baseline: Baseline {
-            case: "c".into(),
-            repeats: 5,
-            valid_repeats: 5,
-            valid: true,
-            marks: Vec::new(),
-            traffic_bps: None,
-            engine_freq_hz: None,
-            temp_c: None,
-            figures: BTreeMap::new(),
-        },
+        baseline: baseline("c"),
         points: Vec::new(),
         recovery: None,
     }

@@ -49,7 +49,7 @@ impl Verdict {
 
 /// A control is none.
 fn is_load(point: &Point) -> bool {
-    let condition = Condition::parse(&point.condition).unwrap_or_default();
+    let condition = Condition::stored(&point.condition).unwrap_or_default();
     !super::report::is_spin(&condition)
 }
 

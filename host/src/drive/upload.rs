@@ -89,6 +89,10 @@ impl<B: Board> Session<'_, '_, B> {
         let (mut next, mut flying) = (have, VecDeque::new());
         let mut standstills = 0;
         while have < file.bytes {
+            // Who asked twice to stop does not wait for the rest of a large file.
+            if self.driver.wishes > 1 {
+                return Err(Stop::Away);
+            }
             while next < file.bytes && flying.len() < AHEAD {
                 let bytes = read_piece(&from, next, file.bytes).map_err(unreadable)?;
                 let end = next + bytes.len() as u64;

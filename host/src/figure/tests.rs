@@ -7,7 +7,7 @@ use crate::contention::axis::XAxis;
 use crate::contention::curve::Ratio;
 use crate::contention::knee::{Fit, Knee, Slope};
 use crate::contention::levels::Curve;
-use crate::contention::report::{self, Baseline, Experiment};
+use crate::contention::report::{self, Experiment};
 use crate::contention::testing;
 use crate::contention::verdict::Verdict;
 use crate::figure::forest::Row;
@@ -492,17 +492,7 @@ fn experiment(points: Vec<report::Point>, knee: Option<Knee>) -> Experiment {
         x_axis: XAxis::Stressors,
         currency: XAxis::Stressors.currency(),
         ladders: Vec::new(),
-        baseline: Baseline {
-            case: "i".into(),
-            repeats: 5,
-            valid_repeats: 5,
-            valid: true,
-            marks: Vec::new(),
-            traffic_bps: None,
-            engine_freq_hz: None,
-            temp_c: None,
-            figures: BTreeMap::new(),
-        },
+        baseline: testing::baseline("i"),
         curves: vec![Curve {
             stressor: "mem_copy:cpu1".into(),
             fit: Some(Fit {

@@ -96,9 +96,23 @@ impl Ceilings {
 }
 
 impl Condition {
+    /// As somebody asks for it.
+    ///
     /// # Errors
     /// What is wrong with it, and what would be right.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let condition = Self::stored(text)?;
+        for term in &condition.terms {
+            term.check_method()?;
+        }
+        Ok(condition)
+    }
+
+    /// As it was measured: also what could be asked for once, and cannot any more.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn stored(text: &str) -> Result<Self, String> {
         if text.trim() == "idle" {
             return Ok(Self::default());
         }
@@ -202,8 +216,9 @@ impl Term {
                 _ => return Err(format!("`/{option}` is neither /sleep nor /ws=SIZE")),
             }
         }
-        let method = methods::method_of(kind.name, term.method.as_deref())?;
+        let method = methods::method_of(kind.name, term.method.as_deref());
         if let Some(size) = size {
+            let method = method?;
             term.working_set = Some(working_set(kind, method, size)?);
         }
         if kind.unit == WorkUnit::Own && term.throttle == Throttle::Sleep {
@@ -211,6 +226,10 @@ impl Term {
         }
         term.throttle = term.paced_by();
         Ok(term)
+    }
+
+    fn check_method(&self) -> Result<(), String> {
+        methods::method_of(self.kind.name, self.method.as_deref()).map(drop)
     }
 
     /// What waits for something else leaves its CPU meanwhile, whatever it is told: only the wall can pace it.
@@ -383,6 +402,16 @@ mod tests {
 
     fn canonical(text: &str) -> String {
         Condition::parse(text).unwrap().to_string()
+    }
+
+    /// A run of an older build does not turn into an idle one.
+    #[test]
+    fn what_cannot_be_asked_for_any_more_is_still_read() {
+        let text = "stress-ng:cpu1/with=mmap";
+        assert!(Condition::parse(text).unwrap_err().contains("mmap"));
+        let stored = Condition::stored(text).unwrap();
+        assert!(!stored.is_idle());
+        assert_eq!(stored.to_string(), text);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct Schedule {
 impl Schedule {
     /// What the condition of a case stands for; without its calibration none, which the agent refuses.
     pub(super) fn load_of(&self, case: &Case) -> Load {
-        let condition = Condition::parse(&case.condition.0).unwrap_or_default();
+        let condition = Condition::stored(&case.condition.0).unwrap_or_default();
         let settle = self.settle.unwrap_or(SETTLE);
         let load = condition.load(&case.board, &self.ceilings, settle);
         load.unwrap_or_default()

@@ -114,13 +114,19 @@ pub(super) fn of(channels: &[(ChannelRow, SamplesRow)], window: Span) -> Signs {
         let Some(Shown { at_ns: at, .. }) = inside else {
             continue;
         };
-        if first.is_none_or(|(before, _)| *at < before) {
-            first = Some((*at, name));
+        // What happened between two readings may be read behind the window only.
+        let at = (*at).min(window.end_ns);
+        if first.is_none_or(|(before, _)| at < before) {
+            first = Some((at, name));
         }
         // Gone at the sample behind the last that showed it.
         let last = shown.iter().rposition(|one| one.is_shown);
-        let gone = last.and_then(|last| shown.get(last + 1));
-        let gone = gone.map(|one| one.at_ns);
+        let gone = last.and_then(|last| {
+            let is_step = shown[last].from_ns < shown[last].at_ns;
+            // Of a step that is the last to be read nothing stays.
+            let behind = shown.get(last + 1).or(is_step.then_some(&shown[last]));
+            behind.map(|one| one.at_ns)
+        });
         gone_at_ns = gone_at_ns.zip(gone).map(|(a, b)| a.max(b));
     }
     Signs {

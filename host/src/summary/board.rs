@@ -1,7 +1,10 @@
 //! What the board did while a case was measured: telemetry over the windows of the counting repeats.
 
+use edgedyno_shared::telemetry::Quality;
+
 use crate::findings::{foreign_share, measured_cpus, policies_of};
 use crate::stats::mean;
+use crate::store::rows::ChannelRow;
 use crate::telemetry;
 use crate::telemetry::{Digest, Figures, emc};
 use crate::view::{CaseView, RepeatView};
@@ -162,11 +165,17 @@ fn is_cpu(digest: &Digest) -> bool {
     name.starts_with("cpu.") && name.ends_with(".busy")
 }
 
+fn is_unused_device(channel: &ChannelRow) -> bool {
+    channel.name.starts_with("worker.drm.") && channel.state == Quality::Busy.name()
+}
+
 fn missing(repeat: &RepeatView) -> Vec<Missing> {
     let without = repeat
         .telemetry
         .iter()
-        .filter(|digest| digest.all_good == 0);
+        .filter(|digest| digest.all_good == 0)
+        // A worker that opened no such device has nothing there to be watched.
+        .filter(|digest| !is_unused_device(&digest.channel));
     let without = without.map(|digest| Missing {
         channel: digest.channel.name.clone(),
         state: digest.channel.state.clone(),

@@ -157,7 +157,8 @@ impl ProgressLine {
         ) {
             self.reconnecting.end();
         }
-        if matches!(event, DriveEvent::Started(_) | DriveEvent::Progress(_)) {
+        // Another repeat of this store may run while orders wait.
+        if matches!(event, DriveEvent::Stored { .. }) {
             self.waiting.end();
         }
         match event {

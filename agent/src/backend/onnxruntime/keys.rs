@@ -9,6 +9,7 @@ use super::settings::PROVIDER_PREFIX;
 /// Session configuration entries, by `onnxruntime_session_options_config_keys.h` of 1.17 to 1.32. Not
 /// `ep.context_enable`: it writes beside the model.
 const ENTRIES: &[&str] = &[
+    "mlas.disable_kleidiai",
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
     "mlas.qnbit.force_fp32",
     "mlas.use_lut_gemm",
@@ -49,6 +50,7 @@ const ENTRIES: &[&str] = &[
 /// OpenVINO's `load_config` and `cache_dir`, which are about files.
 const OF_PROVIDERS: &[&str] = &[
     "arena_extend_strategy",
+    "cudnn_conv1d_pad_to_nc1d",
     "cudnn_conv_algo_search",
     "cudnn_conv_use_max_workspace",
     "device_id",
@@ -57,8 +59,11 @@ const OF_PROVIDERS: &[&str] = &[
     "do_copy_in_default_stream",
     "enable_cuda_graph",
     "enable_htp_fp16_precision",
+    "enable_htp_shared_memory_allocator",
     "enable_htp_spill_fill_buffer",
     "enable_opencl_throttling",
+    "enable_qdq_optimizer",
+    "fuse_conv_bias",
     "gpu_mem_limit",
     "htp_arch",
     "htp_graph_finalization_optimization_mode",
@@ -73,9 +78,21 @@ const OF_PROVIDERS: &[&str] = &[
     "qnn_context_priority",
     "rpc_control_latency",
     "soc_model",
+    "trt_bf16_enable",
     "trt_builder_optimization_level",
+    "trt_cuda_graph_enable",
+    "trt_dla_core",
+    "trt_dla_enable",
     "trt_fp16_enable",
+    "trt_int8_enable",
+    "trt_layer_norm_fp32_fallback",
+    "trt_max_partition_iterations",
     "trt_max_workspace_size",
+    "trt_min_subgraph_size",
+    "trt_profile_max_shapes",
+    "trt_profile_min_shapes",
+    "trt_profile_opt_shapes",
+    "trt_sparsity_enable",
     "use_tf32",
     "vtcm_mb",
 ];

@@ -21,6 +21,9 @@ const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 /// What a login prints before our marker.
 const BANNER_LIMIT: u64 = 1 << 20;
 
+/// How a program ends that is no agent any more: well, not started at all, by SIGBUS, by SIGSEGV.
+const DAMAGED: [i32; 4] = [0, 126, 128 + 7, 128 + 11];
+
 /// How long ssh may take to leave when it was told.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -78,13 +81,14 @@ impl Ssh {
     }
 
     /// The same, unless a program that is no agent any more is why. An empty one, as a power cut leaves it, ends
-    /// at once and well.
+    /// at once and well; half of one cannot be started, or ends by SIGBUS or SIGSEGV. A board that is short of
+    /// memory ends it otherwise.
     async fn sound(&self, shell: &Shell, why: SshError) -> SshError {
         if why.fault != Fault::Other {
             return why;
         }
         match shell.run(&format!("{} version", self.route.program)).await {
-            Ok(answer) if !answer.output.contains(" build ") => {
+            Ok(answer) if DAMAGED.contains(&answer.code) && !answer.output.contains(" build ") => {
                 SshError::new(shell, Fault::AgentUnusable, "its program is damaged")
             }
             _ => why,
@@ -200,10 +204,15 @@ mod tests {
         assert_eq!(empty.fault, Fault::AgentUnusable);
         assert!(!empty.is_away() && empty.hint("x").contains("board update x"));
         assert!(empty.to_string().ends_with(": its program is damaged"));
-        // A daemon that was leaving, a board that was going down.
+        assert_eq!(
+            ended("kill -SEGV $$", Fault::Other).fault,
+            Fault::AgentUnusable
+        );
+        // A daemon that was leaving, a board that was going down, one that is short of memory.
         let agent = "echo edgedyno-agent 0.1.0 build b00b\n";
         assert!(ended(agent, Fault::Other).is_away());
         assert_eq!(ended("", Fault::Reach).fault, Fault::Reach);
+        assert!(ended("kill -KILL $$", Fault::Other).is_away());
     }
 
     async fn skipped(text: &[u8]) -> (bool, Vec<u8>) {

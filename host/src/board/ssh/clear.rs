@@ -4,9 +4,11 @@ use edgedyno_shared::folders::AgentFolders;
 use edgedyno_shared::link::key::PublicKey;
 
 use super::Shell;
-use super::deploy::{Before, DeployError, HOSTS, KEEPS, MADE, exported, on_disk, version_folder};
+use super::deploy::{
+    Before, DeployError, HOSTS, KEEPS, MADE, exported, line_of, on_disk, version_folder,
+};
 use super::fault::SshError;
-use super::shell::is_plain_path;
+use super::shell::{is_plain_path, quoted};
 use super::start::UNIT_NAME;
 use crate::board::agents::AgentFile;
 use crate::board::known::SshRoute;
@@ -154,10 +156,7 @@ fn undoing(base: &str, folder: &str, before: &Before, host: &PublicKey) -> Strin
             program.extend(["rm -f ", base, "/", MADE, "\n"]);
         }
     }
-    let dismissal = match before.is_admitted {
-        true => String::new(),
-        false => dismissal(host),
-    };
+    let dismissal = dismissal(host, before.admitted.as_deref());
     format!(
         "{KEEPS}made() {{ case \" {made} \" in *\" $1 \"*) ;; *) return 1;; esac; }}\n\
          serves() {{ grep -qF \"$1/\" \"$state/program\" 2>/dev/null; }}\n\
@@ -170,13 +169,25 @@ fn undoing(base: &str, folder: &str, before: &Before, host: &PublicKey) -> Strin
     )
 }
 
-/// Takes a host's line out of the agent's list, and the list away when nothing else is in it.
-fn dismissal(host: &PublicKey) -> String {
-    let line = format!("'^[[:space:]]*[a-z]+[[:space:]]+{host}([[:space:]]|$)'");
+/// Takes a host's line out of the agent's list, and the list away when nothing else is in it; a line that it had
+/// before comes back, with the role that it had.
+fn dismissal(host: &PublicKey, had: Option<&str>) -> String {
+    let line = line_of(host);
+    let back = match had.map(quoted) {
+        None => String::new(),
+        Some(had) => {
+            format!("[ $1 -gt 1 ] || {{ printf '%s\\n' {had} >> \"$hosts.new\"; set -- 0; }}\n")
+        }
+    };
+    // A line that is as it was is left where it is.
+    let is_other = match had.map(quoted) {
+        None => String::new(),
+        Some(had) => format!(" && ! grep -qxF {had} \"$hosts\""),
+    };
     format!(
-        "hosts={HOSTS}\nif grep -qE {line} \"$hosts\" 2>/dev/null; then\numask 077\n\
-         grep -vE {line} \"$hosts\" > \"$hosts.new\"\n\
-         case $? in 0) {sync}mv -f \"$hosts.new\" \"$hosts\";; 1) rm -f \"$hosts.new\" \"$hosts\";; \
+        "hosts={HOSTS}\nif grep -qE {line} \"$hosts\" 2>/dev/null{is_other}; then\numask 077\n\
+         grep -vE {line} \"$hosts\" > \"$hosts.new\"\nset -- $?\n{back}\
+         case $1 in 0) {sync}mv -f \"$hosts.new\" \"$hosts\";; 1) rm -f \"$hosts.new\" \"$hosts\";; \
          *) rm -f \"$hosts.new\";; esac\nfi\n",
         sync = on_disk("\"$hosts.new\"")
     )
@@ -426,10 +437,16 @@ mod tests {
         assert_eq!(after(other.clone(), &before), other);
         assert_eq!(after(own.clone(), &before), "");
         assert_eq!(names(hosts.parent().unwrap()), [""; 0]);
-        let known = Before {
-            is_admitted: true,
-            ..before
+        let known = |line: &str| Before {
+            admitted: Some(line.trim_end().to_owned()),
+            ..before.clone()
         };
-        assert_eq!(after(own.clone(), &known), own, "it was in before");
+        assert_eq!(after(own.clone(), &known(&own)), own, "it was in before");
+        let lesser = format!("run {HOST} it's me\n");
+        assert_eq!(after(own.clone(), &known(&lesser)), lesser);
+        assert_eq!(
+            after(format!("{other}{own}"), &known(&lesser)),
+            format!("{other}{lesser}")
+        );
     }
 }

@@ -103,8 +103,8 @@ pub struct Before {
     pub(super) has_it: bool,
     /// What an agent that came before made there.
     pub(super) is_noted: bool,
-    /// The host that is to be introduced, in whatever role.
-    pub(super) is_admitted: bool,
+    /// The line of the host that is to be introduced, where it has one.
+    pub(super) admitted: Option<String>,
     /// Folders that an agent uses and those above them, the deepest first, as far as they were not there.
     pub(super) absent: Vec<String>,
 }
@@ -121,19 +121,28 @@ pub async fn look(
     let folder = version_folder(base, &agent.sha256);
     let script = format!(
         "{}{}[ -s {base}/{MADE} ] && echo noted\n\
-         grep -qF {host} {HOSTS} 2>/dev/null && echo admitted\n{folder}/edgedyno-agent self-hash",
+         echo \"admitted $(grep -E {} {HOSTS} 2>/dev/null | tail -n 1)\"\n{folder}/edgedyno-agent self-hash",
         exported(environment),
-        absent(base)
+        absent(base),
+        line_of(host)
     );
     let found = shell.run(&script).await?;
     let hash = agent.sha256.to_string();
+    let mut lines = found.output.lines();
+    let admitted = lines.find_map(|line| line.strip_prefix("admitted "));
+    let admitted = admitted.filter(|line| !line.is_empty());
     let told = |word: &str| found.output.lines().any(|line| line.trim() == word);
     Ok(Before {
         has_it: told(&hash),
         is_noted: told("noted"),
-        is_admitted: told("admitted"),
+        admitted: admitted.map(str::to_owned),
         absent: told_absent(&found.output),
     })
+}
+
+/// The line of a host in the agent's list, as a pattern for `grep -E`; a comment that names its key is none.
+pub(super) fn line_of(host: &PublicKey) -> String {
+    format!("'^[[:space:]]*[a-z]+[[:space:]]+{host}([[:space:]]|$)'")
 }
 
 /// Sends the agent if it is not there, tries it, and lets it know this host.
@@ -339,6 +348,17 @@ mod tests {
     use super::super::testing::{TOOLS, filtered, names};
     use super::*;
 
+    /// A file of five bytes.
+    fn agent_in(folder: &Path) -> AgentFile {
+        let path = folder.join("agent");
+        std::fs::write(&path, "agent").unwrap();
+        AgentFile {
+            path,
+            sha256: Sha256([0xab; 32]),
+            bytes: 5,
+        }
+    }
+
     /// A host that the agent does not know is none on the network.
     #[test]
     fn an_agent_that_does_not_take_a_host_up_says_why() {
@@ -348,13 +368,7 @@ mod tests {
             "cat",
             &[&TOOLS[..], &["ls", "touch", "chmod"][..]].concat(),
         );
-        let file = folder.path().join("agent");
-        std::fs::write(&file, "agent").unwrap();
-        let agent = AgentFile {
-            path: file,
-            sha256: Sha256([0xab; 32]),
-            bytes: 5,
-        };
+        let agent = agent_in(folder.path());
         let base = folder.path().join("base");
         let at = base.display().to_string();
         let program = Path::new(&version_folder(&at, &agent.sha256)).join("edgedyno-agent");
@@ -404,13 +418,7 @@ mod tests {
     #[test]
     fn an_upload_that_is_cut_off_leaves_the_note_of_what_was_made() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("agent");
-        std::fs::write(&file, "agent").unwrap();
-        let agent = AgentFile {
-            path: file,
-            sha256: Sha256([0xab; 32]),
-            bytes: 5,
-        };
+        let agent = agent_in(folder.path());
         let base = folder.path().join("a/base");
         let at = base.display().to_string();
         let made = [at.clone(), format!("{}/a", folder.path().display())];

@@ -79,7 +79,7 @@ pub fn tenant_terms(point: &Point) -> Vec<(TenantTerm, RuntimeKey)> {
     if !text.contains(tenant::PREFIX) {
         return Vec::new();
     }
-    let condition = Condition::parse(text).unwrap_or_default();
+    let condition = Condition::stored(text).unwrap_or_default();
     let options = family(point, axis::TENANT_OPTION);
     let of = |mut term: TenantTerm| {
         for (key, value) in &options {
