@@ -173,16 +173,13 @@ fn undoing(base: &str, folder: &str, before: &Before, host: &PublicKey) -> Strin
 /// before comes back, with the role that it had.
 fn dismissal(host: &PublicKey, had: Option<&str>) -> String {
     let line = line_of(host);
-    let back = match had.map(quoted) {
-        None => String::new(),
-        Some(had) => {
-            format!("[ $1 -gt 1 ] || {{ printf '%s\\n' {had} >> \"$hosts.new\"; set -- 0; }}\n")
-        }
-    };
     // A line that is as it was is left where it is.
-    let is_other = match had.map(quoted) {
-        None => String::new(),
-        Some(had) => format!(" && ! grep -qxF {had} \"$hosts\""),
+    let (is_other, back) = match had.map(quoted) {
+        None => (String::new(), String::new()),
+        Some(had) => (
+            format!(" && ! grep -qxF {had} \"$hosts\""),
+            format!("[ $1 -gt 1 ] || {{ printf '%s\\n' {had} >> \"$hosts.new\"; set -- 0; }}\n"),
+        ),
     };
     format!(
         "hosts={HOSTS}\nif grep -qE {line} \"$hosts\" 2>/dev/null{is_other}; then\numask 077\n\
